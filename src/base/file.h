@@ -1,0 +1,96 @@
+// Files: read by memory map or by pread, written to a temporary name, synced and renamed. No half-written output is ever left
+// under its final name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace tamis {
+
+// A source of bytes at offsets: a file, or (in tests and fuzzers) memory that may deliver short reads or fail.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  virtual uint64_t size_bytes() const = 0;
+  // Reads up to out.size() bytes at `offset`; fewer only at the end of the source. Errors: io.
+  virtual Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) = 0;
+  // The whole source as one view when it is mapped or in memory; empty otherwise.
+  virtual std::span<const std::byte> mapped() const { return {}; }
+};
+
+// A file opened for reading, mapped read-only; pages are touched only when read. Regular files only (a FIFO or device is refused).
+// If the file shrinks while open, mapped pages beyond its end raise SIGBUS; `size_changed` tells.
+class MappedFile final : public ByteSource {
+ public:
+  static Result<std::shared_ptr<MappedFile>> open(const std::string& path);
+  ~MappedFile() override;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  uint64_t size_bytes() const override { return size_; }
+  Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) override;
+  std::span<const std::byte> mapped() const override { return {data_, size_}; }
+  bool size_changed() const;  // the file's size differs now from when it was opened
+  const std::string& path() const { return path_; }
+
+ private:
+  MappedFile() = default;
+  std::string path_;
+  int fd_ = -1;
+  const std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+// Bytes in memory as a source. Does not own them.
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  uint64_t size_bytes() const override { return bytes_.size(); }
+  Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) override;
+  std::span<const std::byte> mapped() const override { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+// A file being written under a temporary name in the target's directory. commit() syncs and renames; without it the destructor
+// removes the temporary.
+class AtomicFile {
+ public:
+  // Errors: io when the directory cannot be written; invalid_argument when `path` exists and !overwrite.
+  static Result<AtomicFile> create(const std::string& path, bool overwrite);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&& other) noexcept;
+  ~AtomicFile();
+
+  Status write(std::span<const std::byte> bytes);
+  Status write(std::string_view text);
+  Status write_at(uint64_t offset, std::span<const std::byte> bytes);  // patches bytes already written
+  uint64_t offset() const { return offset_; }                          // bytes appended so far
+  Status commit();
+
+ private:
+  AtomicFile() = default;
+  Status flush();
+  void discard() noexcept;
+
+  std::string path_, temporary_;
+  int fd_ = -1;
+  bool overwrite_ = false;
+  uint64_t offset_ = 0;
+  std::string buffer_;
+};
+
+// The whole file as a string. Errors: io; invalid_argument when it holds more than max_bytes.
+Result<std::string> read_text_file(const std::string& path, uint64_t max_bytes);
+// Writes through AtomicFile.
+Status write_text_file(const std::string& path, std::string_view text, bool overwrite);
+bool file_exists(const std::string& path);
+
+}  // namespace tamis
