@@ -1,5 +1,5 @@
-// Planted faults: proof that the fuzzers can find what they are there to find. `TAMIS_CHECKED(n, condition)` is the condition,
-// unless the program is built with -DTAMIS_FAULT=n: then that one bounds or overflow check is missing.
+// Planted faults: proof that the fuzzers can find what they are there to find. `TAMIS_CHECKED(n, condition)` is the
+// condition, unless the program is built with -DTAMIS_FAULT=n: then that one bounds or overflow check is missing.
 #pragma once
 
 #ifdef TAMIS_FAULT

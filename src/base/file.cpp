@@ -20,9 +20,11 @@ tl::unexpected<Error> io_error(std::string_view what, const std::string& path) {
   const int saved = errno;
   ErrorSite site;
   site.file = path;
-  const ErrorCode code = saved == ENOENT ? ErrorCode::not_found : saved == ENOSPC ? ErrorCode::out_of_memory : ErrorCode::io;
-  return tl::unexpected<Error>(
-      Error{code, fmt::format("cannot {}: {}", what, std::strerror(saved)), std::make_shared<const ErrorSite>(std::move(site))});
+  const ErrorCode code = saved == ENOENT   ? ErrorCode::not_found
+                         : saved == ENOSPC ? ErrorCode::out_of_memory
+                                           : ErrorCode::io;
+  return tl::unexpected<Error>(Error{code, fmt::format("cannot {}: {}", what, std::strerror(saved)),
+                                     std::make_shared<const ErrorSite>(std::move(site))});
 }
 
 tl::unexpected<Error> file_error(ErrorCode code, std::string_view message, const std::string& path) {

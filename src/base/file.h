@@ -1,5 +1,5 @@
-// Files: read by memory map or by pread, written to a temporary name, synced and renamed. No half-written output is ever left
-// under its final name.
+// Files: read by memory map or by pread, written to a temporary name, synced and renamed. No half-written output is
+// ever left under its final name.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class ByteSource {
   virtual std::span<const std::byte> mapped() const { return {}; }
 };
 
-// A file opened for reading, mapped read-only; pages are touched only when read. Regular files only (a FIFO or device is refused).
-// If the file shrinks while open, mapped pages beyond its end raise SIGBUS; `size_changed` tells.
+// A file opened for reading, mapped read-only; pages are touched only when read. Regular files only (a FIFO or device
+// is refused). If the file shrinks while open, mapped pages beyond its end raise SIGBUS; `size_changed` tells.
 class MappedFile final : public ByteSource {
  public:
   static Result<std::shared_ptr<MappedFile>> open(const std::string& path);
@@ -59,8 +59,8 @@ class MemorySource final : public ByteSource {
   std::span<const std::byte> bytes_;
 };
 
-// A file being written under a temporary name in the target's directory. commit() syncs and renames; without it the destructor
-// removes the temporary.
+// A file being written under a temporary name in the target's directory. commit() syncs and renames; without it the
+// destructor removes the temporary.
 class AtomicFile {
  public:
   // Errors: io when the directory cannot be written; invalid_argument when `path` exists and !overwrite.

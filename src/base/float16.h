@@ -1,5 +1,5 @@
-// IEEE half precision and bfloat16 as bit patterns: exact widening, round-to-nearest-even narrowing. Portable integer code, so
-// that every target and compiler gives the same bits.
+// IEEE half precision and bfloat16 as bit patterns: exact widening, round-to-nearest-even narrowing. Portable integer
+// code, so that every target and compiler gives the same bits.
 #pragma once
 
 #include <bit>
@@ -21,9 +21,10 @@ inline uint16_t f32_to_f16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));  // NaN stays NaN
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to infinity
-  if (magnitude >= 0x38800000u) {                                              // normal result
+  if (magnitude > 0x7f800000u)
+    return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));  // NaN stays NaN
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);     // rounds to infinity
+  if (magnitude >= 0x38800000u) {                                                 // normal result
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }

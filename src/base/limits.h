@@ -1,4 +1,5 @@
-// Every cap on untrusted input, in one place (security.md §2.3). Each has its own error; each can be changed through the API.
+// Every cap on untrusted input, in one place (security.md §2.3). Each has its own error; each can be changed through
+// the API.
 #pragma once
 
 #include <cstdint>

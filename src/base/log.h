@@ -15,7 +15,8 @@ void log_line(LogLevel level, std::string_view text);
 
 template <class... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
-  if (log_level() >= LogLevel::warning) log_line(LogLevel::warning, fmt::vformat(format, fmt::make_format_args(args...)));
+  if (log_level() >= LogLevel::warning)
+    log_line(LogLevel::warning, fmt::vformat(format, fmt::make_format_args(args...)));
 }
 template <class... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {

@@ -29,7 +29,8 @@ enum class ErrorCode : uint8_t {
   internal,          // a fault of ours
 };
 
-// Where in a file an error lies: everything the one-line form `FILE: byte N (0x…): WHAT: got …, expected … [TAG]` needs.
+// Where in a file an error lies: everything the one-line form `FILE: byte N (0x…): WHAT: got …, expected … [TAG]`
+// needs.
 struct ErrorSite {
   std::string file;
   uint64_t byte_offset = 0;
@@ -57,7 +58,8 @@ using Status = Result<void>;
 
 std::string_view error_code_name(ErrorCode code);
 
-// The program's exit code for an error: 1 runtime, 2 usage, 3 bad file, 4 does not fit, 5 network, 6 check failed, 130 cancelled.
+// The program's exit code for an error: 1 runtime, 2 usage, 3 bad file, 4 does not fit, 5 network, 6 check failed, 130
+// cancelled.
 int exit_code(ErrorCode code);
 
 // Builds the unexpected value of a Result: `return fail(ErrorCode::shape, "{}: got {}", name, n);`
@@ -79,8 +81,8 @@ std::string escape_for_display(std::string_view text, size_t max_bytes = 80);
 }  // namespace tamis
 
 // Aborts on a programmer's error. Never reachable from input.
-#define TAMIS_CHECK(condition) \
-  do {                         \
+#define TAMIS_CHECK(condition)                                               \
+  do {                                                                       \
     if (!(condition)) ::tamis::check_failed(#condition, __FILE__, __LINE__); \
   } while (0)
 
@@ -89,14 +91,14 @@ std::string escape_for_display(std::string_view text, size_t max_bytes = 80);
 
 // `TAMIS_TRY(auto x, expr());` declares x from the value of expr(), or returns its error from the enclosing function.
 #define TAMIS_TRY(decl, expr) TAMIS_TRY_(TAMIS_CONCAT(tamis_result_, __COUNTER__), decl, expr)
-#define TAMIS_TRY_(tmp, decl, expr)                                                \
-  auto tmp = (expr);                                                               \
-  if (!tmp) [[unlikely]]                                                           \
-    return ::tl::unexpected<::tamis::Error>(std::move(tmp).error());               \
+#define TAMIS_TRY_(tmp, decl, expr)                                  \
+  auto tmp = (expr);                                                 \
+  if (!tmp) [[unlikely]]                                             \
+    return ::tl::unexpected<::tamis::Error>(std::move(tmp).error()); \
   decl = std::move(tmp).value()
 
 // `TAMIS_TRY_STATUS(expr());` returns the error of a Status expression from the enclosing function.
 #define TAMIS_TRY_STATUS(expr) TAMIS_TRY_STATUS_(TAMIS_CONCAT(tamis_status_, __COUNTER__), expr)
-#define TAMIS_TRY_STATUS_(tmp, expr) \
+#define TAMIS_TRY_STATUS_(tmp, expr)        \
   if (auto tmp = (expr); !tmp) [[unlikely]] \
   return ::tl::unexpected<::tamis::Error>(std::move(tmp).error())

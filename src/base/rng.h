@@ -32,8 +32,10 @@ class Rng {
     return result;
   }
 
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }                    // [0, 1)
-  uint64_t below(uint64_t n) { return n == 0 ? 0 : static_cast<uint64_t>(uniform() * static_cast<double>(n)); }  // [0, n)
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
+  uint64_t below(uint64_t n) {
+    return n == 0 ? 0 : static_cast<uint64_t>(uniform() * static_cast<double>(n));
+  }                  // [0, n)
   double normal() {  // mean 0, variance 1 (Box–Muller)
     const double u = 1.0 - uniform();
     return std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * uniform());

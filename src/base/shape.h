@@ -1,5 +1,5 @@
-// Up to four extents, row-major, slowest first: a matrix of n_out rows and n_in columns is {n_out, n_in}. GGUF's own order
-// (innermost first) exists only inside formats/gguf.
+// Up to four extents, row-major, slowest first: a matrix of n_out rows and n_in columns is {n_out, n_in}. GGUF's own
+// order (innermost first) exists only inside formats/gguf.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// UTF-8 as a byte-level fact: sequence lengths, validity, code points. Strict: no surrogates, no overlong forms, ≤ U+10FFFF.
-// (Unicode properties live in text/unicode.)
+// UTF-8 as a byte-level fact: sequence lengths, validity, code points. Strict: no surrogates, no overlong forms, ≤
+// U+10FFFF. (Unicode properties live in text/unicode.)
 #pragma once
 
 #include <cstddef>

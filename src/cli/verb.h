@@ -1,5 +1,5 @@
-// A verb of the program is data: its name, its option table and a function. Parsing, help, man pages, shell completion and
-// docs/cli.md all come from the same table; the command-line library sits behind cli/parse.cpp alone.
+// A verb of the program is data: its name, its option table and a function. Parsing, help, man pages, shell completion
+// and docs/cli.md all come from the same table; the command-line library sits behind cli/parse.cpp alone.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tamis::cli {
 enum class OptionKind : uint8_t { flag, text, integer, real };
 
 struct OptionSpec {
-  std::string_view names;       // "-m,--model": first the shortest, all mean the same
+  std::string_view names;  // "-m,--model": first the shortest, all mean the same
   OptionKind kind = OptionKind::flag;
   std::string_view value_name;  // "FILE"; "" for flags
   std::string_view help;
@@ -62,7 +62,8 @@ struct Verb {
   Result<int> (*run)(const Args& args);  // the exit code, or an error that is printed and mapped to one
 };
 
-// Options of every verb that loads a model: -m --backend --activations --layout -ctk -ctv --ram-budget --pre --hf-special …
+// Options of every verb that loads a model: -m --backend --activations --layout -ctk -ctv --ram-budget --pre
+// --hf-special …
 std::vector<OptionSpec> model_options();
 std::vector<OptionSpec> operator+(std::vector<OptionSpec> a, const std::vector<OptionSpec>& b);
 

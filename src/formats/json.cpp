@@ -33,9 +33,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
     position_ = position;
-    std::string text = e.what();
-    if (const size_t colon = text.find("; "); text.starts_with("[") && text.find("] ") != std::string::npos)
-      text = text.substr(text.find("] ") + 2), (void)colon;
+    std::string text = e.what();  // "[json.exception.parse_error.101] parse error at …"
+    if (const size_t prefix_end = text.find("] "); text.starts_with("[") && prefix_end != std::string::npos)
+      text.erase(0, prefix_end + 2);
     return stop(escape_for_display(text, 200));
   }
 

@@ -1,5 +1,5 @@
-// JSON as a value type: objects keep their order, integers stay integers. Parsing is strict (RFC 8259), depth-capped and reports
-// byte positions. The JSON library sits behind json.cpp alone.
+// JSON as a value type: objects keep their order, integers stay integers. Parsing is strict (RFC 8259), depth-capped
+// and reports byte positions. The JSON library sits behind json.cpp alone.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class Json {
   static Json array() { return Json(Array{}); }
   static Json object() { return Json(Object{}); }
 
-  // Errors: format, naming the byte, for anything but one JSON value; for depth past max_depth; for invalid UTF-8; for duplicate
-  // keys (the last of which would silently win elsewhere).
+  // Errors: format, naming the byte, for anything but one JSON value; for depth past max_depth; for invalid UTF-8; for
+  // duplicate keys (the last of which would silently win elsewhere).
   static Result<Json> parse(std::string_view text, uint32_t max_depth = 128);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
@@ -64,8 +64,8 @@ class Json {
   Json& set(std::string key, Json value);        // replaces or appends; Requires: object. Returns *this
   void push_back(Json value);                    // Requires: array
 
-  // Compact (indent < 0: `{"a":1}`) or pretty text. Doubles in the shortest form that reads back the same; NaN and infinities as
-  // null; bytes that are not UTF-8 as U+FFFD.
+  // Compact (indent < 0: `{"a":1}`) or pretty text. Doubles in the shortest form that reads back the same; NaN and
+  // infinities as null; bytes that are not UTF-8 as U+FFFD.
   std::string dump(int indent = -1) const;
 
   friend bool operator==(const Json&, const Json&) = default;
