@@ -1,0 +1,33 @@
+// The one forward pass of every decoder-only architecture: reads the BlockSpec, calls the backend's ops in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "compute/backend.h"
+#include "models/model.h"
+
+namespace tamis {
+
+// The tokens of one step, of any number of sequences. Tokens of one sequence come in order and continue its cache
+// without gaps: the first has position cache->n_tokens().
+struct Batch {
+  std::span<const int32_t> tokens;        // [n]; each < n_vocab
+  std::span<const KvSlot> slots;          // [n]: cache of the token's sequence, position in it
+  std::span<const uint32_t> logits_rows;  // indices into tokens, ascending: those whose next-token logits are wanted
+};
+
+// Called with named intermediates ("attn_norm", "q", "attn_out", "ffn_out", …; layer −1: model-wide) while they are
+// valid.
+using Probe = std::function<void(std::string_view name, int32_t layer_idx, TensorView value)>;
+
+// Runs the batch; caches are committed only when all went well. Returns logits [logits_rows.size(), n_vocab],
+// row-major, host memory. A row's bits do not depend on the rest of the batch. Errors: invalid_argument (token or
+// position out of range, gaps), out_of_memory, device.
+Result<std::vector<float>> forward(const Model& model, Backend& backend, const Batch& batch,
+                                   const Probe& probe = nullptr);
+
+}  // namespace tamis

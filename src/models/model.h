@@ -1,0 +1,88 @@
+// A GGUF file as a model: plan (which tensor goes where, everything checked, nothing touched) and load (weights handed
+// to a backend). Between formats/gguf and models/decoder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compute/backend.h"
+#include "compute/kv_cache.h"
+#include "formats/gguf.h"
+#include "models/arch.h"
+#include "models/hyper.h"
+
+namespace tamis {
+
+struct LoadOptions {
+  uint32_t n_ctx =
+      0;  // context the caller will use; chooses LongRoPE's long or short factors. 0 = the model's training context
+  Limits limits;
+};
+
+// One tensor of the file with its place in the model.
+struct PlannedTensor {
+  const GgufTensor* tensor = nullptr;
+  Slot slot = Slot::token_embd;
+  Part part = Part::weight;
+  Role role = Role::linear;
+  uint32_t layer_idx = 0;
+  int32_t expert_idx = -1;  // ≥ 0: one expert of a file that stores them apart ("blk.0.ffn_gate.3.weight")
+};
+
+struct ModelPlan {
+  ArchSpec arch;
+  Hyper hyper;
+  std::vector<PlannedTensor> tensors;
+  std::vector<std::string> unused;    // tensors the architecture has no place for (S087)
+  std::vector<std::string> warnings;  // one line each, ready to print
+};
+
+// Architecture, configuration and every tensor's existence, shape and type. Reads metadata only.
+// Errors: unsupported (architecture, projector files), not_found (key or tensor, by name), format, shape: at its byte
+// offset.
+Result<ModelPlan> plan_model(const GgufFile& file, const Limits& limits = {});
+
+// A linear map with what it owns. Unbound when weight is null.
+struct OwnedLinear {
+  std::unique_ptr<WeightStorage> weight;
+  Buffer bias;
+  float scale = 1;
+
+  Linear bound() const { return {weight.get(), bias.empty() ? nullptr : bias.data(), scale}; }
+};
+
+struct LayerWeights {
+  Buffer attn_norm, attn_post_norm, ffn_norm, ffn_post_norm, q_norm, k_norm;  // empty when the architecture has none
+  OwnedLinear q, k, v, attn_output;                                           // a fused matrix is cut at load
+  OwnedLinear gate, up, down;                                                 // dense layers
+  OwnedLinear router;                                                         // mixture layers
+  std::vector<OwnedLinear> gate_exps, up_exps, down_exps;                     // [n_expert]
+};
+
+// Owned by whoever runs it; immutable once loaded, so any number of sequences may share it. Holds the file open (its
+// handle), since storages may view the mapped bytes.
+struct Model {
+  GgufFile file;
+  ArchSpec arch;
+  Hyper hyper;
+  OwnedLinear token_embd;
+  OwnedLinear output;  // unbound: tied to token_embd
+  Buffer output_norm;
+  std::vector<LayerWeights> layers;
+  std::vector<double> rope_inv_freq, rope_inv_freq_windowed;  // [rot_dim / 2]
+  double rope_magnitude = 1, rope_magnitude_windowed = 1;
+  std::vector<std::string> warnings;
+
+  const WeightStorage& output_weight() const { return output.weight ? *output.weight : *token_embd.weight; }
+  uint32_t n_vocab() const { return hyper.n_vocab; }
+  uint32_t n_ctx_train() const { return hyper.n_ctx_train; }
+  // An empty cache of this model's shape.
+  KvCache make_cache() const;
+};
+
+// Errors: those of plan_model; io when the file shrank; out_of_memory, device.
+Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptions& options = {});
+
+}  // namespace tamis
