@@ -1,0 +1,155 @@
+// The pool's protocol. The caller writes loop_, sets kOpen in n_inside_ and raises signal_. A worker enters by adding 1
+// to n_inside_ while kOpen is set, takes ranges from next_item_, and leaves by subtracting 1. The caller takes ranges
+// too, then clears kOpen (nobody can enter any more) and waits until nobody is inside. A worker that is still asleep by
+// then is not waited for.
+#include "base/thread_pool.h"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+
+#include "base/cpu_features.h"
+#include "base/log.h"
+
+namespace tamis {
+namespace {
+
+constexpr uint32_t kOpen = uint32_t{1} << 31;
+constexpr uint32_t kRangesPerThread = 4;
+constexpr uint32_t kSpins = 4000;  // some 20 µs: longer than the gap between two ops of a forward pass
+
+enum Failure : uint8_t { kNone, kBadAlloc, kOther };
+
+// The pool and slot of the loop this thread is running, for calls from inside it.
+thread_local const ThreadPool* t_pool = nullptr;
+thread_local uint32_t t_thread_idx = 0;
+
+inline void relax() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
+}  // namespace
+
+std::unique_ptr<ThreadPool> ThreadPool::create(uint32_t n_threads) {
+  const uint32_t n_cores = usable_cores().n_usable;
+  if (n_threads == 0) n_threads = n_cores;
+  n_threads = std::min(n_threads, kMaxThreads);
+  std::unique_ptr<ThreadPool> pool(new ThreadPool);
+  pool->n_threads_ = n_threads;  // before workers start: they never read it, their scratch owners do
+  pool->n_spins_ = n_threads <= n_cores ? kSpins : 0;
+  pool->workers_.reserve(n_threads - 1);
+  for (uint32_t i = 1; i < n_threads; ++i) {
+    try {
+      pool->workers_.emplace_back(&ThreadPool::work, pool.get(), i);
+    } catch (const std::system_error&) {
+      log_warning("only {} of {} threads could be started", i, n_threads);
+      pool->n_threads_ = i;
+      break;
+    }
+  }
+  return pool;
+}
+
+ThreadPool::~ThreadPool() {
+  is_stopping_.store(true, std::memory_order_release);
+  signal_.fetch_add(1, std::memory_order_release);
+  signal_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+Status ThreadPool::run(size_t n_items, size_t grain, Call call, void* context) {
+  if (n_items == 0) return {};
+  if (grain == 0) grain = std::max<size_t>(1, n_items / (size_t{n_threads_} * kRangesPerThread));
+  const bool is_nested = t_pool == this;
+  std::unique_lock<std::mutex> turn(callers_, std::defer_lock);
+  if (!is_nested) turn.lock();
+  if (is_nested || workers_.empty() || n_items <= grain) {
+    const ThreadPool* const outer_pool = std::exchange(t_pool, this);
+    const uint32_t outer_idx = std::exchange(t_thread_idx, is_nested ? t_thread_idx : 0);
+    Status status;
+    try {
+      call(context, 0, n_items, t_thread_idx);
+    } catch (const std::bad_alloc&) {
+      status = fail(ErrorCode::out_of_memory, "out of memory");
+    } catch (...) {
+      status = fail(ErrorCode::internal, "unexpected exception in a parallel loop");
+    }
+    t_pool = outer_pool;
+    t_thread_idx = outer_idx;
+    return status;
+  }
+  loop_ = {n_items, grain, call, context};
+  failure_.store(kNone, std::memory_order_relaxed);
+  next_item_.store(0, std::memory_order_relaxed);
+  n_inside_.store(kOpen, std::memory_order_release);
+  signal_.fetch_add(1, std::memory_order_release);
+  signal_.notify_all();
+  run_ranges(0);
+  n_inside_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  wait_for_workers();
+  return loop_status();
+}
+
+Status ThreadPool::loop_status() const {
+  switch (failure_.load(std::memory_order_relaxed)) {
+    case kNone: return {};
+    case kBadAlloc: return fail(ErrorCode::out_of_memory, "out of memory");
+    default: return fail(ErrorCode::internal, "unexpected exception in a parallel loop");
+  }
+}
+
+void ThreadPool::run_ranges(uint32_t thread_idx) {
+  const ThreadPool* const outer_pool = std::exchange(t_pool, this);
+  const uint32_t outer_idx = std::exchange(t_thread_idx, thread_idx);
+  const Loop loop = loop_;
+  try {
+    for (;;) {
+      // Taking ranges past the end is harmless as long as the counter cannot wrap: at most one such step a thread.
+      const size_t begin = next_item_.fetch_add(loop.grain, std::memory_order_relaxed);
+      if (begin >= loop.n_items) break;
+      loop.call(loop.context, begin, begin + std::min(loop.grain, loop.n_items - begin), thread_idx);
+    }
+  } catch (const std::bad_alloc&) {
+    failure_.store(kBadAlloc, std::memory_order_relaxed);
+    next_item_.store(loop.n_items, std::memory_order_relaxed);
+  } catch (...) {
+    failure_.store(kOther, std::memory_order_relaxed);
+    next_item_.store(loop.n_items, std::memory_order_relaxed);
+  }
+  t_pool = outer_pool;
+  t_thread_idx = outer_idx;
+}
+
+void ThreadPool::work(uint32_t thread_idx) {
+  uint32_t seen = 0;
+  for (;;) {
+    wait_for_signal(seen);
+    seen = signal_.load(std::memory_order_acquire);
+    if (is_stopping_.load(std::memory_order_acquire)) return;
+    uint32_t inside = n_inside_.load(std::memory_order_acquire);
+    while ((inside & kOpen) != 0 && !n_inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acq_rel)) {
+    }
+    if ((inside & kOpen) == 0) continue;
+    run_ranges(thread_idx);
+    if (n_inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) n_inside_.notify_one();
+  }
+}
+
+void ThreadPool::wait_for_signal(uint32_t seen) {
+  for (uint32_t i = 0; i < n_spins_; ++i) {
+    if (signal_.load(std::memory_order_acquire) != seen) return;
+    relax();
+  }
+  signal_.wait(seen, std::memory_order_acquire);
+}
+
+void ThreadPool::wait_for_workers() {
+  for (uint32_t i = 0; i < n_spins_; ++i) {
+    if (n_inside_.load(std::memory_order_acquire) == 0) return;
+    relax();
+  }
+  for (uint32_t inside = n_inside_.load(std::memory_order_acquire); inside != 0;
+       inside = n_inside_.load(std::memory_order_acquire)) {
+    n_inside_.wait(inside, std::memory_order_acquire);
+  }
+}
+
+}  // namespace tamis
