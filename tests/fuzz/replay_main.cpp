@@ -1,5 +1,5 @@
-// Runs a fuzz target over files and directories given as arguments: how seeds and past finds are replayed without libFuzzer.
-// Prints how many inputs ran; a fault shows as the signal or sanitizer report that ends the program.
+// Runs a fuzz target over files and directories given as arguments: how seeds and past finds are replayed without
+// libFuzzer. Prints how many inputs ran; a fault shows as the signal or sanitizer report that ends the program.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
