@@ -1,3 +1,4 @@
+// The error a reader gives when the bytes end too soon.
 #include "base/bytes.h"
 
 namespace tamis {

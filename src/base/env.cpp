@@ -1,3 +1,4 @@
+// Environment variables, with the defaults each one has.
 #include "base/env.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// The log sink: one write a line, so that lines of several threads do not mix.
 #include "base/log.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Shape: construction, element count, printing.
 #include "base/shape.h"
 
 #include "base/result.h"

@@ -1,3 +1,4 @@
+// UTF-8: what is well-formed, and where ill-formed text is cut (Unicode 15, table 3-7).
 #include "base/utf8.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
     const size_t length = utf8_sequence_length(text, 0);
     ASSERT_EQ(length, text.size()) << static_cast<uint32_t>(cp);
     ASSERT_EQ(utf8_code_point(text, 0, length), cp);
-    for (size_t cut = 1; cut < text.size(); ++cut) ASSERT_EQ(utf8_incomplete_tail(text.substr(0, cut)), cut) << static_cast<uint32_t>(cp);
+    for (size_t cut = 1; cut < text.size(); ++cut)
+      ASSERT_EQ(utf8_incomplete_tail(text.substr(0, cut)), cut) << static_cast<uint32_t>(cp);
     ASSERT_EQ(utf8_incomplete_tail(text), 0u);
   }
 }
