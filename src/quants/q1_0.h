@@ -1,0 +1,27 @@
+// Q1_0: 128 weights in 18 bytes, 1.125 bits a weight.  w = bit ? d : −d
+//
+//   byte  0 1   2 …                    17
+//        [ d  ][ qs[0] … qs[15]          ]      d: f16
+//   weight j:  bit j%8 of qs[j/8], lowest bit first
+//
+// Source: ggml block_q1_0 (type 41).
+#pragma once
+
+#include "quants/block.h"
+
+namespace tamis {
+
+struct BlockQ1_0 {
+  static constexpr uint32_t kLen = 128;
+  uint16_t d;
+  uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ1_0) == 18);
+
+TAMIS_HOST_DEVICE inline void decode_block(const BlockQ1_0& block, float* out) {
+  const float d = f16_to_f32(block.d);
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 8; ++j) out[8 * i + j] = ((block.qs[i] >> j) & 1) != 0 ? d : -d;
+}
+
+}  // namespace tamis

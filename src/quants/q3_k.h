@@ -1,0 +1,48 @@
+// Q3_K: 256 weights in 110 bytes, 3.4375 bits a weight.  w = (d · (sc − 32)) · (q − 4), one sc for each 16 weights
+//
+//   byte  0 …      31   32 …     95   96 …     107   108 109
+//        [ hmask[32]   ][ qs[64]     ][ scales[12]  ][ d     ]     d: f16
+//   qs[32h + l]:  33221100   the two low bits of weights 128h + l, + 32, + 64, + 96
+//   hmask[l]:     bit i = the third bit of weight 32i + l
+//   scales: sixteen 6-bit numbers; low 4 bits of scale s: nibble s/8 of byte s%8; high 2 bits: pair s/4 of byte 8 + s%4
+//     byte 0 … 7:  scale s + 8 | scale s        byte 8 … 11:  s + 12 | s + 8 | s + 4 | s
+//
+// Source: ggml block_q3_K; bit for bit gguf-py quants.Q3_K.
+#pragma once
+
+#include "quants/block.h"
+
+namespace tamis {
+
+struct BlockQ3K {
+  static constexpr uint32_t kLen = 256;
+  uint8_t hmask[32];
+  uint8_t qs[64];
+  uint8_t scales[12];
+  uint16_t d;
+};
+static_assert(sizeof(BlockQ3K) == 110);
+
+// Scale of weights 16·group … 16·group + 15, −32 … 31.
+TAMIS_HOST_DEVICE inline int q3_k_scale(const BlockQ3K& block, int group) {
+  const int low = (block.scales[group % 8] >> (4 * (group / 8))) & 15;
+  const int high = (block.scales[8 + group % 4] >> (2 * (group / 4))) & 3;
+  return (low | high << 4) - 32;
+}
+
+TAMIS_HOST_DEVICE inline void decode_block(const BlockQ3K& block, float* out) {
+  const float d = f16_to_f32(block.d);
+  for (int group = 0; group < 16; ++group) {
+    const float scale = d * static_cast<float>(q3_k_scale(block, group));
+    const uint8_t* qs = block.qs + 32 * (group / 8) + 16 * (group % 2);
+    const uint8_t* high = block.hmask + 16 * (group % 2);
+    const int shift = 2 * (group / 2 % 4);
+    const int plane = group / 2;
+    for (int l = 0; l < 16; ++l) {
+      const int q = ((qs[l] >> shift) & 3) + 4 * ((high[l] >> plane) & 1) - 4;
+      out[16 * group + l] = scale * static_cast<float>(q);
+    }
+  }
+}
+
+}  // namespace tamis

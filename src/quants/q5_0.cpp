@@ -1,0 +1,20 @@
+// Textbook encoder of Q5_0; layout and source in q5_0.h. Byte for byte gguf-py quants.Q5_0.quantize.
+#include "quants/q5_0.h"
+
+namespace tamis {
+
+void encode_block(const float* values, BlockQ5_0& block) {
+  const float d = signed_extreme(values, 32) / -16.0f;
+  const float inverse = inverse_scale(d);
+  block.d = f32_to_f16(d);
+  uint32_t high_bits = 0;
+  for (uint32_t j = 0; j < 16; ++j) {
+    const uint8_t low = clamp_code(values[j] * inverse + 16.5f, 31);
+    const uint8_t high = clamp_code(values[j + 16] * inverse + 16.5f, 31);
+    block.qs[j] = static_cast<uint8_t>((low & 15) | ((high & 15) << 4));
+    high_bits |= static_cast<uint32_t>(low >> 4) << j | static_cast<uint32_t>(high >> 4) << (j + 16);
+  }
+  std::memcpy(block.qh, &high_bits, 4);
+}
+
+}  // namespace tamis

@@ -1,0 +1,28 @@
+// Q8_0: 32 weights in 34 bytes, 8.5 bits a weight.  w = q · d
+//
+//   byte  0 1   2 …                    33
+//        [ d  ][ qs[0] … qs[31]          ]      d: f16; qs: int8, weight j at qs[j]
+//
+// Source: ggml block_q8_0; bit for bit gguf-py quants.Q8_0.
+#pragma once
+
+#include "quants/block.h"
+
+namespace tamis {
+
+struct BlockQ8_0 {
+  static constexpr uint32_t kLen = 32;
+  uint16_t d;
+  int8_t qs[32];
+};
+static_assert(sizeof(BlockQ8_0) == 34);
+
+TAMIS_HOST_DEVICE inline void decode_block(const BlockQ8_0& block, float* out) {
+  const float d = f16_to_f32(block.d);
+  for (int j = 0; j < 32; ++j) out[j] = static_cast<float>(block.qs[j]) * d;
+}
+
+// The largest magnitude becomes ±127.
+void encode_block(const float* values, BlockQ8_0& block);
+
+}  // namespace tamis

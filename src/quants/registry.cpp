@@ -1,0 +1,137 @@
+// The table of tensor types: how each decodes and encodes. Geometry (block length and bytes) is base/dtype's table.
+#include "quants/registry.h"
+
+#include <array>
+
+#include "base/fault.h"
+#include "quants/iq1_m.h"
+#include "quants/iq1_s.h"
+#include "quants/iq2_s.h"
+#include "quants/iq2_xs.h"
+#include "quants/iq2_xxs.h"
+#include "quants/iq3_s.h"
+#include "quants/iq3_xxs.h"
+#include "quants/iq4_nl.h"
+#include "quants/iq4_xs.h"
+#include "quants/mxfp4.h"
+#include "quants/nvfp4.h"
+#include "quants/plain.h"
+#include "quants/q1_0.h"
+#include "quants/q2_0.h"
+#include "quants/q2_k.h"
+#include "quants/q3_k.h"
+#include "quants/q4_0.h"
+#include "quants/q4_1.h"
+#include "quants/q4_k.h"
+#include "quants/q5_0.h"
+#include "quants/q5_1.h"
+#include "quants/q5_k.h"
+#include "quants/q6_k.h"
+#include "quants/q8_0.h"
+#include "quants/q8_1.h"
+#include "quants/q8_k.h"
+#include "quants/tq1_0.h"
+#include "quants/tq2_0.h"
+
+namespace tamis {
+namespace {
+
+constexpr auto kPlain = OperandClass::plain;
+constexpr auto kAffine = OperandClass::affine;
+constexpr auto kLookup = OperandClass::lookup;
+constexpr auto kGrid = OperandClass::grid;
+
+constexpr QuantType kTypes[] = {
+    {DType::f32, kPlain, decode_f32, encode_f32},
+    {DType::f16, kPlain, decode_f16, encode_f16},
+    {DType::bf16, kPlain, decode_bf16, encode_bf16},
+    {DType::f64, kPlain, decode_number<double>, nullptr},
+    {DType::i8, kPlain, decode_number<int8_t>, nullptr},
+    {DType::i16, kPlain, decode_number<int16_t>, nullptr},
+    {DType::i32, kPlain, decode_number<int32_t>, nullptr},
+    {DType::i64, kPlain, decode_number<int64_t>, nullptr},
+    {DType::q4_0, kAffine, decode_blocks<BlockQ4_0>, encode_blocks<BlockQ4_0>},
+    {DType::q4_1, kAffine, decode_blocks<BlockQ4_1>, encode_blocks<BlockQ4_1>},
+    {DType::q5_0, kAffine, decode_blocks<BlockQ5_0>, encode_blocks<BlockQ5_0>},
+    {DType::q5_1, kAffine, decode_blocks<BlockQ5_1>, encode_blocks<BlockQ5_1>},
+    {DType::q8_0, kAffine, decode_blocks<BlockQ8_0>, encode_blocks<BlockQ8_0>},
+    {DType::q8_1, kAffine, decode_blocks<BlockQ8_1>, nullptr},
+    {DType::q8_k, kAffine, decode_blocks<BlockQ8K>, nullptr},
+    {DType::q2_k, kAffine, decode_blocks<BlockQ2K>, nullptr},
+    {DType::q3_k, kAffine, decode_blocks<BlockQ3K>, nullptr},
+    {DType::q4_k, kAffine, decode_blocks<BlockQ4K>, encode_blocks<BlockQ4K>},
+    {DType::q5_k, kAffine, decode_blocks<BlockQ5K>, nullptr},
+    {DType::q6_k, kAffine, decode_blocks<BlockQ6K>, nullptr},
+    {DType::iq1_s, kGrid, decode_blocks<BlockIQ1S>, nullptr},
+    {DType::iq1_m, kGrid, decode_blocks<BlockIQ1M>, nullptr},
+    {DType::iq2_xxs, kGrid, decode_blocks<BlockIQ2XXS>, nullptr},
+    {DType::iq2_xs, kGrid, decode_blocks<BlockIQ2XS>, nullptr},
+    {DType::iq2_s, kGrid, decode_blocks<BlockIQ2S>, nullptr},
+    {DType::iq3_xxs, kGrid, decode_blocks<BlockIQ3XXS>, nullptr},
+    {DType::iq3_s, kGrid, decode_blocks<BlockIQ3S>, nullptr},
+    {DType::iq4_nl, kLookup, decode_blocks<BlockIQ4NL>, nullptr},
+    {DType::iq4_xs, kLookup, decode_blocks<BlockIQ4XS>, nullptr},
+    {DType::tq1_0, kAffine, decode_blocks<BlockTQ1_0>, encode_blocks<BlockTQ1_0>},
+    {DType::tq2_0, kAffine, decode_blocks<BlockTQ2_0>, encode_blocks<BlockTQ2_0>},
+    {DType::mxfp4, kLookup, decode_blocks<BlockMXFP4>, encode_blocks<BlockMXFP4>},
+    {DType::nvfp4, kLookup, decode_blocks<BlockNVFP4>, nullptr},
+    {DType::q1_0, kAffine, decode_blocks<BlockQ1_0>, nullptr},
+    {DType::q2_0, kAffine, decode_blocks<BlockQ2_0>, nullptr},
+};
+
+constexpr size_t kMaxId = 43;
+
+// Row number + 1 by type id; 0 where there is no type.
+constexpr std::array<uint8_t, kMaxId> rows_by_id() {
+  std::array<uint8_t, kMaxId> rows{};
+  for (size_t i = 0; i < std::size(kTypes); ++i)
+    rows[static_cast<size_t>(kTypes[i].dtype)] = static_cast<uint8_t>(i + 1);
+  return rows;
+}
+constexpr auto kRows = rows_by_id();
+
+}  // namespace
+
+const QuantType& quant_type(DType dtype) {
+  const auto id = static_cast<size_t>(dtype);
+  TAMIS_CHECK(id < kMaxId && kRows[id] != 0);
+  return kTypes[kRows[id] - 1];
+}
+
+std::span<const QuantType> all_quant_types() { return kTypes; }
+
+void decode(DType dtype, const std::byte* blocks, std::span<float> out) {
+  const uint32_t block_len = dtype_info(dtype).block_len;
+  TAMIS_CHECK(out.size() % block_len == 0);
+  quant_type(dtype).decode(blocks, out.data(), out.size() / block_len);
+}
+
+Status decode_checked(DType dtype, std::span<const std::byte> blocks, std::span<float> out) {
+  const DTypeInfo& info = dtype_info(dtype);
+  const size_t n_blocks = out.size() / info.block_len + (out.size() % info.block_len != 0 ? 1 : 0);
+  if (TAMIS_CHECKED(21, out.size() % info.block_len != 0))
+    return fail(ErrorCode::shape, "{} elements of {} are not whole blocks of {}", out.size(), info.name,
+                info.block_len);
+  if (TAMIS_CHECKED(22, blocks.size() / info.block_bytes < n_blocks))
+    return fail(ErrorCode::shape, "{} bytes hold fewer than {} blocks of {} ({} bytes each)", blocks.size(), n_blocks,
+                info.name, info.block_bytes);
+  quant_type(dtype).decode(blocks.data(), out.data(), n_blocks);
+  return {};
+}
+
+Status encode_plain(DType dtype, std::span<const float> values, std::span<std::byte> blocks) {
+  const QuantType& type = quant_type(dtype);
+  const DTypeInfo& info = dtype_info(dtype);
+  if (type.encode_plain == nullptr) return fail(ErrorCode::unsupported, "no textbook encoder for {}", info.name);
+  const size_t n_blocks = values.size() / info.block_len;
+  if (values.size() % info.block_len != 0)
+    return fail(ErrorCode::shape, "{} values are not whole blocks of {} ({})", values.size(), info.name,
+                info.block_len);
+  if (TAMIS_CHECKED(23, blocks.size() / info.block_bytes < n_blocks))
+    return fail(ErrorCode::shape, "{} blocks of {} need {} bytes each, {} bytes given", n_blocks, info.name,
+                info.block_bytes, blocks.size());
+  type.encode_plain(values.data(), blocks.data(), n_blocks);
+  return {};
+}
+
+}  // namespace tamis

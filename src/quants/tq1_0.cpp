@@ -1,0 +1,27 @@
+// Textbook encoder of TQ1_0; layout and source in tq1_0.h. Byte for byte gguf-py quants.TQ1_0.quantize.
+#include "quants/tq1_0.h"
+
+namespace tamis {
+namespace {
+
+// n base-3 digits, `stride` weights apart, as a fraction of 256 that ternary_digit reads back.
+uint8_t pack_digits(const float* values, int n, int stride, float inverse) {
+  constexpr uint32_t kPowers[] = {81, 27, 9, 3, 1};
+  uint32_t number = 0;
+  for (int i = 0; i < n; ++i)
+    number += static_cast<uint32_t>(round_to_i8(values[i * stride] * inverse) + 1) * kPowers[i];
+  return static_cast<uint8_t>((number * 256 + 242) / 243);
+}
+
+}  // namespace
+
+void encode_block(const float* values, BlockTQ1_0& block) {
+  const float d = std::fabs(signed_extreme(values, 256));
+  const float inverse = inverse_scale(d);
+  block.d = f32_to_f16(d);
+  for (int m = 0; m < 32; ++m) block.qs[m] = pack_digits(values + m, 5, 32, inverse);
+  for (int m = 0; m < 16; ++m) block.qs[32 + m] = pack_digits(values + 160 + m, 5, 16, inverse);
+  for (int m = 0; m < 4; ++m) block.qh[m] = pack_digits(values + 240 + m, 4, 4, inverse);
+}
+
+}  // namespace tamis
