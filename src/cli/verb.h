@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ struct OptionSpec {
   std::string_view default_text;  // parsed like a given value; "" = none
   bool is_repeatable = false;
   std::vector<std::string_view> choices;  // allowed values; empty = any
+  // Numbers outside [minimum, maximum] are a usage error; NaN and infinities always are.
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
 };
 
 struct PositionalSpec {
@@ -29,6 +33,7 @@ struct PositionalSpec {
   std::string_view help;
   bool is_required = true;
   bool is_repeatable = false;  // the last one may take the rest
+  std::vector<std::string_view> choices;  // allowed values; empty = any
 };
 
 // The parsed command line of one verb. Asking for a name that is not in the verb's table is a programmer's error.
@@ -85,6 +90,7 @@ Verb template_verb();
 Verb tokenize_verb();
 Verb verify_verb();
 
+// Every verb, by name, each with the common options appended to its own.
 const std::vector<Verb>& all_verbs();
 
 // Writes to stdout, where results go. Errors: io (a closed pipe ends the program quietly).
