@@ -165,9 +165,9 @@ class Backend {
   virtual Status moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out);
 
  protected:
-  // out[i] += factor[i] · x[rows_of_x[i]] row by row.  out [n, width].
-  virtual void add_scaled_rows(TensorView x, std::span<const uint32_t> rows_of_x, std::span<const float> factor,
-                               TensorView out) = 0;
+  // out[i] (+)= factor[i] · x[rows[i]], row by row; `is_first`: out is set, not added to.  out [n, width].
+  virtual void add_scaled_rows(TensorView x, std::span<const uint32_t> rows, std::span<const float> factor,
+                               bool is_first, TensorView out) = 0;
 };
 
 }  // namespace tamis
