@@ -34,12 +34,13 @@ std::span<const QuantType> all_quant_types();
 // Decodes `out.size()` elements (a whole number of blocks).
 void decode(DType dtype, const std::byte* blocks, std::span<float> out);
 
-// The same for sizes that nobody has checked yet. Errors: shape when out.size() is not a whole number of blocks, or `blocks`
-// holds fewer.
+// The same for sizes that nobody has checked yet. Errors: shape when out.size() is not a whole number of blocks, or
+// `blocks` holds fewer.
 Status decode_checked(DType dtype, std::span<const std::byte> blocks, std::span<float> out);
 
 // Encodes `values` (a whole number of blocks) by the textbook encoder. Errors: unsupported when the type has none;
-// shape when `blocks` is too small or `values` is not whole blocks. Any floats, NaN and infinities too: codes stay in range.
+// shape when `blocks` is too small or `values` is not whole blocks. Any floats, NaN and infinities too: codes stay in
+// range.
 Status encode_plain(DType dtype, std::span<const float> values, std::span<std::byte> blocks);
 
 }  // namespace tamis
