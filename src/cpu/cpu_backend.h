@@ -1,0 +1,128 @@
+// The class behind make_cpu_backend; private to src/cpu. Linear maps in linear.cpp, attention and rotation in
+// attention.cpp, the rest in backend.cpp.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "compute/backend.h"
+#include "cpu/kernels.h"
+
+namespace tamis::cpu {
+
+// A matrix in the file's bytes. Does not own them.
+class CpuWeight final : public WeightStorage {
+ public:
+  CpuWeight(DType dtype, const Shape& shape, const std::byte* bytes, size_t row_bytes, const KernelTable& kernels);
+
+  // Elements [first, first + n) of row i. Requires: both multiples of the type's block length.
+  void decode(size_t i, size_t first, size_t n, float* out) const;
+  // The matrix as floats when it lies in memory that way; null otherwise.
+  const float* as_floats() const { return floats_; }
+
+ private:
+  const std::byte* bytes_;
+  size_t row_bytes_;
+  uint32_t block_len_, block_bytes_;
+  void (*decode_)(const uint8_t* blocks, float* out, size_t n_blocks) = nullptr;  // null: the registry's decoder
+  const float* floats_ = nullptr;
+};
+
+// Cosines and sines of the positions last asked for: the layers of one step ask for the same again and again.
+class RopeTable {
+ public:
+  bool holds(std::span<const uint32_t> positions, const RopeParams& params) const;
+  // Makes the table hold `positions` under `params`. Errors: std::bad_alloc only.
+  void prepare(std::span<const uint32_t> positions, const RopeParams& params);
+  const float* cosines(size_t token) const { return cosines_.data() + token * inv_freq_.size(); }
+  const float* sines(size_t token) const { return sines_.data() + token * inv_freq_.size(); }
+
+ private:
+  std::vector<double> inv_freq_;
+  std::vector<uint32_t> positions_;
+  double magnitude_ = 0;
+  std::vector<float> cosines_, sines_;  // [n_tokens, n_pairs]
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(ThreadPool* pool, const KernelTable& kernels);
+
+  std::string_view name() const override { return "cpu"; }
+
+  Result<std::unique_ptr<WeightStorage>> load_weight(std::string_view name, DType dtype, const Shape& shape,
+                                                     std::span<const std::byte> bytes) override;
+  Result<Buffer> alloc(size_t n) override;
+  void upload(std::span<const float> from, TensorView to) override;
+  void download(TensorView from, std::span<float> to) override;
+  Status finish() override;
+
+  void embed_rows(const WeightStorage& table, std::span<const int32_t> ids, float scale, TensorView out) override;
+  void gather_rows(TensorView x, std::span<const uint32_t> rows, TensorView out) override;
+  void rms_norm(TensorView x, const float* weight, float eps, TensorView out) override;
+  void layer_norm(TensorView x, const float* weight, const float* bias, float eps, TensorView out) override;
+  void matmul(TensorView x, const Linear& linear, TensorView out) override;
+  void qkv(TensorView x, std::span<const Linear, 3> linears, std::span<const TensorView, 3> out) override;
+  void gate_up(TensorView x, const Linear& gate, const Linear& up, Activation activation, TensorView out,
+               TensorView scratch) override;
+  void activate(TensorView x, Activation activation, TensorView factor) override;
+  void rope(TensorView x, uint32_t head_dim, std::span<const uint32_t> positions, const RopeParams& params) override;
+  void store_kv(std::span<const KvSlot> slots, uint32_t layer_idx, TensorView k, TensorView v) override;
+  void attention(TensorView q, std::span<const KvSlot> slots, uint32_t layer_idx, const AttentionParams& params,
+                 TensorView out) override;
+  void add(TensorView x, TensorView y) override;
+  void scale(TensorView x, float factor) override;
+  void softcap(TensorView x, float cap) override;
+  Routing route(TensorView logits, const RouterParams& params) override;
+
+ protected:
+  void add_scaled_rows(TensorView x, std::span<const uint32_t> rows, std::span<const float> factor, bool is_first,
+                       TensorView out) override;
+
+ private:
+  static constexpr size_t kRowsTogether = 16;            // rows decoded before the tokens of a large batch pass by
+  static constexpr size_t kScratchStride = kChunk + 16;  // not a multiple of 4 KiB: rows must not share cache sets
+  static constexpr size_t kHeadsTogether = 8;            // query heads that read a tile of keys together
+
+  // A thread's own working memory.
+  struct alignas(64) Scratch {
+    float rows[kRowsTogether * kScratchStride];
+    float scores[kHeadsTogether * KvCache::kPageTokens];
+  };
+  struct LinearJob {
+    const Linear* linear;
+    TensorView out;
+  };
+
+  // fn(begin, end, thread_idx) over [0, n_items) on all threads, or at once when the work is too small to share (`cost`
+  // of an item is about its number of float operations). A failure is kept for finish().
+  template <class Fn>
+  void for_ranges(size_t n_items, size_t grain, size_t cost, Fn&& fn) {
+    if (pool_ == nullptr || n_items * cost < kSharedCost) {
+      if (n_items != 0) fn(size_t{0}, n_items, uint32_t{0});
+      return;
+    }
+    if (Status status = pool_->parallel_for(n_items, grain, fn); !status && status_) status_ = std::move(status);
+  }
+  static constexpr size_t kSharedCost = 32768;  // below, waking the others costs more than it saves
+
+  // Every job's rows, in one parallel loop; `activation` null or applied to job 0's values, times job 1's.
+  void run_linears(TensorView x, std::span<const LinearJob> jobs, const Activation* activation);
+  // out rows first … first + n - 1 (n ≤ kRowsTogether) of one linear for all tokens.
+  void multiply_rows(TensorView x, const LinearJob& job, size_t first, size_t n, Scratch& scratch) const;
+  void activate_range(float* x, const float* factor, size_t n, Activation activation) const;
+  void attend(const float* q, const KvSlot& slot, uint32_t layer_idx, const AttentionParams& params, uint32_t head,
+              uint32_t n_heads, float* out, Scratch& scratch) const;
+  static void softcap_range(float* x, size_t n, float cap);
+  float dot(const float* a, const float* b, size_t n) const;
+
+  ThreadPool* pool_;
+  const KernelTable& kernels_;
+  std::vector<Scratch> scratch_;  // [n_threads]
+  RopeTable rope_tables_[2];      // full and windowed layers may rotate differently
+  uint32_t rope_turn_ = 0;
+  Status status_;
+};
+
+}  // namespace tamis::cpu

@@ -1,0 +1,58 @@
+// The table of inner loops that one CPU target exports; chosen once at start (dispatch.h). Plain data only: target
+// files are compiled with other instruction sets than the rest of the program and may share no inline code with it.
+//
+// Every target gives the same bits: sums run in 16 lanes whatever the width of the machine's vectors, lanes are added
+// in one fixed tree, products and sums are rounded one by one (no fused multiply-add anywhere).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tamis::cpu {
+
+constexpr size_t kLanes = 16;
+// A dot product is the sum, in order, of the dot products of chunks of this many elements (a whole number of blocks of
+// any type).
+constexpr size_t kChunk = 1024;
+
+struct DecodeKernel {
+  uint32_t dtype;  // DType's number
+  void (*decode)(const uint8_t* blocks, float* out, size_t n_blocks);
+};
+
+// out[t · out_stride + r] = w_r · x_t for rows r < n_rows, tokens t < n_tokens, over k ≤ kChunk elements; or added to
+// out.
+struct MultiplyTask {
+  const float* w;
+  size_t w_stride;
+  size_t n_rows;
+  const float* x;
+  size_t x_stride;
+  size_t n_tokens;
+  size_t k;
+  float* out;
+  size_t out_stride;
+  bool is_added;
+};
+
+struct KernelTable {
+  const char* name;
+  void (*multiply)(const MultiplyTask& task);
+
+  // Streaming softmax over tiles of keys, Milakov & Gimelshein 2018, arXiv:1805.02867. Of one head: `scores` [n_keys]
+  // become exp(score − new maximum); *maximum and *sum are brought up to date; acc [v_dim] is rescaled to the new
+  // maximum.
+  void (*softmax_step)(float* scores, size_t n_keys, float* maximum, float* sum, float* acc, size_t v_dim);
+  // acc[d] += Σ_j p[j] · v[j · v_stride + d], keys in order.
+  void (*add_values)(const float* p, size_t n_keys, const float* v, size_t v_stride, float* acc, size_t v_dim);
+
+  // x = silu(x) · factor, or gelu (tanh form); factor null: 1.
+  void (*silu)(float* x, const float* factor, size_t n);
+  void (*gelu_tanh)(float* x, const float* factor, size_t n);
+
+  // Decoders compiled for this target; types not listed are decoded by the registry's own (the same bits).
+  const DecodeKernel* decoders;
+  size_t n_decoders;
+};
+
+}  // namespace tamis::cpu
