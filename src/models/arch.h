@@ -21,17 +21,18 @@ enum class Residual : uint8_t {
 };
 enum class Need : uint8_t { none, optional, required };
 
+// Which layers see only the last few positions, and how they rotate. Layer i has the window when i mod period < period
+// − 1.
 struct WindowSpec {
-  bool is_used = false;         // reads <arch>.attention.sliding_window
-  uint32_t default_window = 0;  // when the key is absent; 0 = no window
-  uint32_t default_period = 1;  // every period-th layer sees everything (when > 1); 1 = every layer has the window
-  double default_freq_base =
-      0;  // RoPE base of windowed layers when <arch>.rope.freq_base_swa is absent; 0 = the model's
-  bool is_scaling_full_only = false;  // RoPE scaling applies to layers without a window only
+  bool is_used = false;               // reads <arch>.attention.sliding_window and sliding_window_pattern
+  uint32_t default_window = 0;        // when the key is absent; 0 = none
+  uint32_t default_period = 0;        // 0 = every layer
+  double default_freq_base = 0;       // when <arch>.rope.freq_base_swa is absent; 0 = the model's
+  bool is_scaling_full_only = false;  // RoPE scaling rules apply to layers without a window only
 };
 
 struct AttnSpec {
-  bool is_fused_qkv = false;  // one attn_qkv matrix instead of three (both accepted)
+  bool is_fused_qkv = false;  // the converter writes one attn_qkv matrix (q, k, v rows in turn); either form loads
   Need qkv_bias = Need::optional;
   Need output_bias = Need::optional;
   Norm qk_norm = Norm::none;  // on each head of q and k, before RoPE
@@ -40,6 +41,7 @@ struct AttnSpec {
   bool has_rope_long_short = false;  // rope_factors_long/short.weight may (LongRoPE)
   WindowSpec window;
   bool has_softcap = false;  // reads <arch>.attn_logit_softcapping
+  float default_softcap = 0;
   // Files do not carry gemma's query_pre_attn_scalar: at this layer count the scale is 1/sqrt(n_embd/n_head). 0 =
   // never.
   uint32_t scale_by_embd_at_n_layers = 0;
@@ -64,7 +66,8 @@ struct BlockSpec {
   MoeSpec moe;
   bool is_embedding_scaled = false;  // token embeddings are multiplied by sqrt(n_embd)
   bool has_final_softcap = false;    // reads <arch>.final_logit_softcapping
-  bool is_always_tied = false;       // never an output.weight of its own
+  float default_final_softcap = 0;
+  bool is_always_tied = false;  // never an output.weight of its own
 };
 
 // A size that the configuration gives: the extents of tensors are products of these.
@@ -139,6 +142,9 @@ struct ArchSpec {
   BlockSpec block;
   std::vector<TensorSpec> tensors;
 };
+
+// "n_head*k_dim", for error messages.
+std::string_view dim_name(Dim dim);
 
 // The table of a decoder-only transformer with this block.
 std::vector<TensorSpec> decoder_tensors(const BlockSpec& block);

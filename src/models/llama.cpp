@@ -1,0 +1,18 @@
+// Llama and everything converted as it: Llama 1–3, Mistral, Mixtral, SmolLM2 and others. RMS norm, gated SiLU, grouped
+// heads. Q and K rows are permuted by the converter so that RoPE pairs lie side by side. Sources: arXiv:2302.13971,
+// 2310.06825, 2401.04088.
+#include "models/registry.h"
+
+namespace tamis {
+
+ArchSpec llama() {
+  const BlockSpec block{.attn = {.has_rope_freqs = true, .has_rope_long_short = true},
+                        .ffn = {.bias = Need::optional},
+                        .moe = {.need = Need::optional}};
+  return {.name = "llama",
+          .hf_classes = {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM"},
+          .block = block,
+          .tensors = decoder_tensors(block)};
+}
+
+}  // namespace tamis

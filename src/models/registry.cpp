@@ -1,0 +1,40 @@
+// The architectures tamis runs: an explicit list. A new one is one file and one row.
+#include "models/registry.h"
+
+#include <fmt/ranges.h>
+
+namespace tamis {
+namespace {
+
+struct Row {
+  std::string_view name;
+  ArchSpec (*spec)();
+};
+
+constexpr Row kArchs[] = {
+    {"llama", llama},   {"qwen2", qwen2},   {"qwen3", qwen3}, {"qwen3moe", qwen3moe},
+    {"gemma2", gemma2}, {"gemma3", gemma3}, {"phi3", phi3},
+};
+
+}  // namespace
+
+Result<ArchSpec> find_arch(std::string_view name) {
+  for (const Row& row : kArchs) {
+    if (row.name == name) return row.spec();
+  }
+  if (name == "clip") {
+    return fail(ErrorCode::unsupported,
+                "architecture \"clip\" is a projector (the vision or audio part of a model): open the language model's "
+                "file instead");
+  }
+  return fail(ErrorCode::unsupported, "architecture \"{}\" is not supported; known: {}", escape_for_display(name),
+              fmt::join(arch_names(), ", "));
+}
+
+std::vector<std::string_view> arch_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kArchs) names.push_back(row.name);
+  return names;
+}
+
+}  // namespace tamis
