@@ -102,14 +102,8 @@ Status GgufParser::check_trailing(uint64_t end) {
   }
   if (!described || file_bytes <= *described || file_bytes - *described < state_->alignment) return {};
   const uint64_t extra = file_bytes - *described;
-  if (has_zero_padding_ || state_->tensors.empty())
-    return oddity(*described, fmt::format("{} bytes that no tensor describes", extra), "the end of the file",
-                  "E_TRAILING");
-  // More of a table where zeros should be, and more data than it describes: the count is what is wrong.
-  section_ = "header";
-  field_ = "n_tensors";
-  return oddity(8, fmt::format("{} tensors, which leave {} bytes undescribed", counts_.n_tensors, extra),
-                "as many as the file holds", "E_TRAILING");
+  return oddity(*described, fmt::format("{} bytes that no tensor describes", extra), "the end of the file",
+                "E_TRAILING");
 }
 
 // Looks at the bytes between the tensor table and the data (fewer than the alignment), which should be zeros.

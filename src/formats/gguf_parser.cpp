@@ -13,17 +13,65 @@
 namespace tamis {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 24;
-constexpr uint64_t kMinKvBytes = 14;      // a one-byte key with a one-byte value
-constexpr uint64_t kMinTensorBytes = 33;  // a one-byte name and one dimension
+constexpr uint64_t kMinKvBytes = 14;  // a one-byte key with a one-byte value
 constexpr uint64_t kMaxWarnings = 32;
 constexpr uint32_t kMaxArrayDepth = 8;  // what Limits::array_depth may be raised to
-constexpr uint64_t kMaxExtent = std::numeric_limits<int64_t>::max();
 
 bool is_ascii(std::string_view text) {
-  unsigned char seen = 0;
-  for (const char c : text) seen |= static_cast<unsigned char>(c);
-  return seen < 0x80;
+  uint64_t seen = 0;
+  size_t i = 0;
+  for (; i + 8 <= text.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data() + i, 8);
+    seen |= word;
+  }
+  for (; i < text.size(); ++i) seen |= static_cast<unsigned char>(text[i]);
+  return (seen & 0x8080808080808080u) == 0;
+}
+
+// As utf8_first_invalid says; two-byte letters, which begin half of all GPT-2 tokens, are passed over on the way.
+bool is_utf8(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    if (lead < 0x80) {
+      ++i;
+    } else if (lead >= 0xc2 && lead < 0xe0 && i + 1 < text.size() && (text[i + 1] & 0xc0) == 0x80) {
+      i += 2;
+    } else {
+      return utf8_first_invalid(text.substr(i)) == text.size() - i;
+    }
+  }
+  return true;
+}
+
+// Whether the first `length` (at most 8) of the 8 bytes at `text` are ASCII: most tokens are that short.
+bool is_short_ascii(const char* text, uint64_t length) {
+  uint64_t word = 0;
+  std::memcpy(&word, text, 8);
+  const uint64_t mask = length == 0 ? 0 : 0x8080808080808080u >> (8 * (8 - length));
+  return (word & mask) == 0;
+}
+
+// Bytes at the front of `ready` that are whole, well-formed strings of at most `max_bytes`; counts them in n, up to
+// `most`.
+uint64_t plain_strings(std::string_view ready, uint64_t most, uint64_t max_bytes, uint64_t& n) {
+  uint64_t at = 0;
+  for (n = 0; n < most && ready.size() - at >= 16; ++n) {
+    uint64_t length = 0;
+    std::memcpy(&length, ready.data() + at, 8);
+    if (length > ready.size() - at - 8 || length > max_bytes) break;
+    const bool is_plain = length <= 8 && is_short_ascii(ready.data() + at + 8, length);
+    if (!is_plain && !is_utf8(ready.substr(at + 8, length))) break;
+    at += 8 + length;
+  }
+  return at;
+}
+
+// A declared count, or the neighbour blame_count tries instead.
+uint64_t changed(uint64_t count, int change) {
+  if (change < 0) return count > 0 ? count - 1 : 0;
+  return change > 0 && count < std::numeric_limits<uint64_t>::max() ? count + 1 : count;
 }
 
 uint64_t min_element_bytes(GgufType type) {
@@ -42,6 +90,40 @@ GgufParser::GgufParser(std::shared_ptr<ByteSource> source, const GgufOptions& op
 }
 
 Result<std::shared_ptr<GgufFile::State>> GgufParser::parse() {
+  auto parsed = parse_once();
+  if (parsed || !is_strict()) return parsed;
+  if (auto blamed = blame_count(parsed.error())) return tl::unexpected<Error>(*std::move(blamed));
+  return parsed;
+}
+
+// A count that is one off shows far from itself, where keys are read as tensors or data as keys. When the file is
+// without fault for a neighbouring count, that count is the error to report.
+std::optional<Error> GgufParser::blame_count(const Error& error) const {
+  if (!error.site || (error.site->section != "tensor" && error.site->tag != "E_TRAILING")) return std::nullopt;
+  struct Try {
+    int n_kv, n_tensors;
+  };
+  for (const Try change : {Try{0, -1}, Try{0, 1}, Try{-1, 0}, Try{1, 0}}) {
+    GgufParser other(state_->shards[0].source, options_);
+    other.n_kv_change_ = change.n_kv;
+    other.n_tensors_change_ = change.n_tensors;
+    if (!other.parse_once()) continue;
+    ErrorSite where;
+    where.file = state_->shards[0].path;
+    where.section = "header";
+    where.subject = change.n_kv != 0 ? "n_kv" : "n_tensors";
+    where.byte_offset = change.n_kv != 0 ? 16 : 8;
+    where.has_offset = true;
+    const uint64_t declared = change.n_kv != 0 ? counts_.n_kv : counts_.n_tensors;
+    where.got = fmt::format("{}", declared);
+    where.expected = fmt::format("{}, with which the file is whole", changed(declared, change.n_kv + change.n_tensors));
+    where.tag = "E_COUNT";
+    return fail_at(ErrorCode::format, std::move(where)).value();
+  }
+  return std::nullopt;
+}
+
+Result<std::shared_ptr<GgufFile::State>> GgufParser::parse_once() {
   TAMIS_TRY_STATUS(read_header());
   TAMIS_TRY_STATUS(scan_kvs());
   TAMIS_TRY_STATUS(scan_tensors());
@@ -86,11 +168,11 @@ Status GgufParser::read_header() {
 
   field_ = "n_tensors";
   TAMIS_TRY_STATUS(need(8));
-  counts_.n_tensors = window_.load<uint64_t>();
+  counts_.n_tensors = changed(window_.load<uint64_t>(), n_tensors_change_);
   window_.advance(8);
   field_ = "n_kv";
   TAMIS_TRY_STATUS(need(8));
-  counts_.n_kv = window_.load<uint64_t>();
+  counts_.n_kv = changed(window_.load<uint64_t>(), n_kv_change_);
   window_.advance(8);
   return check_counts();
 }
@@ -170,6 +252,8 @@ Result<GgufType> GgufParser::scan_type() {
 
 // At the value of general.alignment: it decides where tensor data lies, so a wrong type or value is never passed over.
 Status GgufParser::note_alignment(uint64_t type_offset, GgufType type) {
+  if (std::exchange(has_alignment_, true))
+    return bad(subject_offset_ - 8, "the key a second time", "each key once", "E_DUPLICATE_KEY");
   if (type != GgufType::u32)
     return bad(type_offset, fmt::format("type {}", gguf_type_name(type)), "u32", "E_ALIGNMENT");
   TAMIS_TRY_STATUS(need(4));
@@ -202,17 +286,26 @@ Status GgufParser::scan_string(int64_t element_idx) {
   window_.advance(8);
   TAMIS_TRY_STATUS(need(length));
   const std::string_view text = window_.text(at + 8, length);
-  if (!is_ascii(text) && utf8_first_invalid(text) != text.size()) TAMIS_TRY_STATUS(check_text(text, at + 8, what()));
+  if (!is_utf8(text)) TAMIS_TRY_STATUS(check_text(text, at + 8, what()));
   window_.advance(length);
+  return {};
+}
+
+// Vocabularies hold hundreds of thousands of strings: those that are there and in order are passed without further ado,
+// and only the one that is not goes the long way, which reads more or says what is wrong.
+Status GgufParser::scan_strings(uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) {
+    uint64_t passed = 0;
+    window_.advance(plain_strings(window_.ready(), n - i, options_.limits.string_bytes, passed));
+    i += passed;
+    if (i < n) TAMIS_TRY_STATUS(scan_string(static_cast<int64_t>(i)));
+  }
   return {};
 }
 
 // n values of a fixed size, or n strings.
 Status GgufParser::scan_elements(GgufType type, uint64_t n) {
-  if (type == GgufType::string) {
-    for (uint64_t i = 0; i < n; ++i) TAMIS_TRY_STATUS(scan_string(static_cast<int64_t>(i)));
-    return {};
-  }
+  if (type == GgufType::string) return scan_strings(n);
   const uint64_t size = n * gguf_type_bytes(type);  // the caller has compared n with the bytes left
   TAMIS_TRY_STATUS(need(size));
   if (type == GgufType::boolean) {
@@ -267,216 +360,6 @@ Status GgufParser::scan_array() {
     left[depth++] = n;
   }
   return {};
-}
-
-// ---------------------------------------------------------------- tensor table
-
-Status GgufParser::scan_tensors() {
-  section_ = "header";
-  index_ = -1;
-  subject_bytes_ = 0;
-  field_ = "n_tensors";
-  const uint64_t left = window_.bytes_left();
-  if (counts_.n_tensors > left / kMinTensorBytes)
-    return bad(8, fmt::format("{}", counts_.n_tensors),
-               fmt::format("at most {}: {} bytes are left after the metadata", left / kMinTensorBytes, left),
-               "E_COUNT");
-  field_ = {};
-  section_ = "tensor";
-  for (uint64_t i = 0; i < counts_.n_tensors; ++i) {
-    index_ = static_cast<int64_t>(i);
-    subject_bytes_ = 0;
-    TAMIS_TRY_STATUS(scan_tensor());
-  }
-  return {};
-}
-
-Status GgufParser::scan_tensor() {
-  const uint64_t at = window_.position();
-  TAMIS_TRY_STATUS(need(8));
-  const auto length = window_.load<uint64_t>();
-  if (length == 0)
-    return bad(at, "an empty name", fmt::format("1 to {} bytes", options_.limits.tensor_name_bytes), "E_TENSOR_NAME");
-  if (length > window_.bytes_left() - 8)
-    return bad(at, fmt::format("name length {}", length),
-               fmt::format("at most the {} bytes left", window_.bytes_left() - 8), "E_TRUNCATED");
-  if (length > options_.limits.tensor_name_bytes)
-    return bad(at, fmt::format("name length {}", length),
-               fmt::format("1 to {} bytes", options_.limits.tensor_name_bytes), "E_TENSOR_NAME");
-  window_.advance(8);
-  TAMIS_TRY_STATUS(need(length));
-  subject_offset_ = at + 8;
-  subject_bytes_ = length;
-  const std::string_view name = window_.text(at + 8, length);
-  if (const size_t nul = name.find('\0'); nul != name.npos)
-    return bad(at + 8, fmt::format("a NUL at position {} of the name", nul), "text", "E_TENSOR_NAME");
-  has_text_warning_ = false;
-  TAMIS_TRY_STATUS(check_text(name, at + 8, "name"));
-  window_.advance(length);
-  TAMIS_TRY_STATUS(scan_shape());
-
-  TAMIS_TRY_STATUS(need(8));
-  const auto offset = window_.load<uint64_t>();
-  if (offset % state_->alignment != 0)
-    return bad(window_.position(), fmt::format("data offset {}", offset),
-               fmt::format("a multiple of the alignment {}", state_->alignment), "E_TENSOR_OFFSET");
-  window_.advance(8);
-  return {};
-}
-
-// Dimensions and type, which belong together: a row is a whole number of blocks, and neither elements nor bytes wrap 64
-// bits.
-Status GgufParser::scan_shape() {
-  const uint64_t at = window_.position();
-  TAMIS_TRY_STATUS(need(4));
-  const auto n_dims = window_.load<uint32_t>();
-  const uint32_t max_dims = std::min(options_.limits.n_dims, Shape::kMaxDims);
-  if (n_dims == 0 || n_dims > max_dims)
-    return bad(at, fmt::format("{} dimensions", n_dims), fmt::format("1 to {}", max_dims), "E_TENSOR_DIMS");
-  window_.advance(4);
-  TAMIS_TRY_STATUS(need(8 * n_dims));
-  const uint64_t dims_at = window_.position();
-  const auto row_len = window_.load<uint64_t>();
-  uint64_t n_elements = 1;
-  for (uint32_t i = 0; i < n_dims; ++i) {
-    const auto extent = window_.load<uint64_t>(8 * i);
-    if (extent == 0 || extent > kMaxExtent)
-      return bad(dims_at + 8 * i, fmt::format("dimension {} of {}", i, extent), fmt::format("1 to {}", kMaxExtent),
-                 "E_TENSOR_DIMS");
-    const auto product = checked_mul(n_elements, extent);
-    if (TAMIS_CHECKED(4, !product || *product > kMaxExtent))
-      return bad(dims_at, "dimensions whose product exceeds 63 bits", fmt::format("at most {} elements", kMaxExtent),
-                 "E_TENSOR_SIZE");
-    n_elements *= extent;
-  }
-  window_.advance(8 * n_dims);
-  TAMIS_TRY_STATUS(need(4));
-  const auto type = window_.load<uint32_t>();
-  const DTypeInfo* info = dtype_info(type);
-  if (info == nullptr)
-    return bad(window_.position(), fmt::format("tensor type {}", type), "a known type", "E_TENSOR_TYPE",
-               ErrorCode::unsupported);
-  if (TAMIS_CHECKED(6, row_len % info->block_len != 0))
-    return bad(dims_at, fmt::format("rows of {} elements", row_len),
-               fmt::format("a multiple of {}, the block of {}", info->block_len, info->name), "E_TENSOR_ROW");
-  if (!dtype_bytes(info->dtype, n_elements))
-    return bad(dims_at, fmt::format("{} elements of {}", n_elements, info->name), "fewer than 2^64 bytes",
-               "E_TENSOR_SIZE");
-  window_.advance(4);
-  return {};
-}
-
-// ---------------------------------------------------------------- building the tables
-
-void GgufParser::build_kvs() {
-  const std::byte* bytes = state_->shards[0].metadata.get();
-  state_->kvs.reserve(value_ends_.size());  // counted, not declared
-  uint64_t at = kHeaderBytes;
-  for (const uint32_t end : value_ends_) {
-    uint64_t key_bytes = 0;
-    std::memcpy(&key_bytes, bytes + at, 8);
-    uint32_t type = 0;
-    std::memcpy(&type, bytes + at + 8 + key_bytes, 4);
-    GgufKv kv;
-    kv.key = {reinterpret_cast<const char*>(bytes) + at + 8, key_bytes};
-    const uint64_t value_at = at + 8 + key_bytes + 4;
-    kv.value.type_ = static_cast<GgufType>(type);
-    kv.value.offset_ = static_cast<uint32_t>(value_at);
-    kv.value.data_ = bytes + value_at;
-    kv.value.size_ = static_cast<uint32_t>(end - value_at);
-    state_->kvs.push_back(kv);
-    at = end;
-  }
-  std::deque<uint32_t>().swap(value_ends_);
-}
-
-Status GgufParser::index_kvs() {
-  const auto& kvs = state_->kvs;
-  auto& order = state_->kv_order;
-  order.resize(kvs.size());
-  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const int c = kvs[a].key.compare(kvs[b].key);
-    return c != 0 ? c < 0 : a < b;
-  });
-  uint32_t first_repeat = std::numeric_limits<uint32_t>::max(), original = 0;
-  for (size_t i = 1; i < order.size(); ++i) {
-    if (kvs[order[i]].key != kvs[order[i - 1]].key || order[i] >= first_repeat) continue;
-    first_repeat = order[i];
-    original = order[i - 1];
-  }
-  if (first_repeat == std::numeric_limits<uint32_t>::max()) return {};
-  ErrorSite where =
-      site(kvs[first_repeat].key_offset(), "the key a second time",
-           fmt::format("each key once (first at byte {})", kvs[original].key_offset()), "E_DUPLICATE_KEY");
-  where.section = "kv";
-  where.index = first_repeat;
-  where.subject = escape_for_display(kvs[first_repeat].key);
-  return fail_at(ErrorCode::format, std::move(where));
-}
-
-void GgufParser::build_tensors() {
-  const GgufShard& shard = state_->shards[0];
-  state_->tensors.reserve(counts_.n_tensors);  // so many have been parsed
-  const std::byte* bytes = shard.metadata.get();
-  uint64_t at = kvs_end_;
-  const auto load_u64 = [&](uint64_t ahead) {
-    uint64_t value = 0;
-    std::memcpy(&value, bytes + at + ahead, 8);
-    return value;
-  };
-  const auto load_u32 = [&](uint64_t ahead) { return static_cast<uint32_t>(load_u64(ahead)); };
-  for (uint64_t i = 0; i < counts_.n_tensors; ++i) {
-    GgufTensor tensor;
-    tensor.info_offset = at;
-    const uint64_t name_bytes = load_u64(0);
-    tensor.name = {reinterpret_cast<const char*>(bytes) + at + 8, name_bytes};
-    at += 8 + name_bytes;
-    tensor.shape.n_dims = load_u32(0);
-    at += 4;
-    // GGUF's order ends here: its first extent is our last.
-    for (uint32_t d = 0; d < tensor.shape.n_dims; ++d)
-      tensor.shape.extents[tensor.shape.n_dims - 1 - d] = load_u64(8 * d);
-    at += 8 * tensor.shape.n_dims;
-    tensor.dtype = static_cast<DType>(load_u32(0));
-    tensor.size_bytes = dtype_bytes(tensor.dtype, tensor.shape.n_elements()).value_or(0);
-    tensor.file_offset = load_u64(4);  // relative still: check_layout makes it absolute once it is known to fit
-    at += 12;
-    state_->tensors.push_back(tensor);
-  }
-}
-
-Status GgufParser::index_tensors(GgufFile::State& state) {
-  const auto& tensors = state.tensors;
-  auto& order = state.tensor_order;
-  order.resize(tensors.size());
-  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    const int c = tensors[a].name.compare(tensors[b].name);
-    return c != 0 ? c < 0 : a < b;
-  });
-  uint32_t first_repeat = std::numeric_limits<uint32_t>::max(), original = 0;
-  for (size_t i = 1; i < order.size(); ++i) {
-    if (tensors[order[i]].name != tensors[order[i - 1]].name || order[i] >= first_repeat) continue;
-    first_repeat = order[i];
-    original = order[i - 1];
-  }
-  if (first_repeat == std::numeric_limits<uint32_t>::max()) return {};
-  const GgufTensor& tensor = tensors[first_repeat];
-  const GgufTensor& other = tensors[original];
-  ErrorSite where;
-  where.file = state.shards[tensor.shard_idx].path;
-  where.byte_offset = tensor.info_offset;
-  where.has_offset = true;
-  where.section = "tensor";
-  where.index = first_repeat;
-  where.subject = escape_for_display(tensor.name);
-  where.got = "the name a second time";
-  where.expected = tensor.shard_idx == other.shard_idx
-                       ? fmt::format("each tensor once (first at byte {})", other.info_offset)
-                       : fmt::format("each tensor once (first in {})", state.shards[other.shard_idx].path);
-  where.tag = "E_DUPLICATE_TENSOR";
-  return fail_at(ErrorCode::format, std::move(where));
 }
 
 // ---------------------------------------------------------------- errors

@@ -22,7 +22,7 @@ struct GgufShard {
   std::string path;
   std::shared_ptr<ByteSource> source;
   std::shared_ptr<MappedFile> file;  // the source again when it is a file, else null
-  std::unique_ptr<std::byte[]> metadata;
+  GgufBytes metadata;
   uint64_t metadata_bytes = 0;
   uint64_t data_offset = 0;
 };
@@ -40,6 +40,8 @@ struct GgufFile::State {
 
 class GgufParser {
  public:
+  static constexpr uint64_t kMinTensorBytes = 33;  // of a table entry: a one-byte name and one dimension
+
   GgufParser(std::shared_ptr<ByteSource> source, const GgufOptions& options);
 
   // The state of a single file: one shard, its index filled in by the caller when it is not the only one.
@@ -54,6 +56,8 @@ class GgufParser {
     uint64_t n_kv = 0;
   };
 
+  Result<std::shared_ptr<GgufFile::State>> parse_once();
+  std::optional<Error> blame_count(const Error& error) const;
   Status read_header();
   Status check_counts();
   Status scan_kvs();
@@ -62,6 +66,7 @@ class GgufParser {
   Status scan_string(int64_t element_idx);
   Status scan_array();
   Status scan_array_header(GgufType& element, uint64_t& n);
+  Status scan_strings(uint64_t n);
   Status scan_elements(GgufType type, uint64_t n);
   Result<GgufType> scan_type();
   Status note_alignment(uint64_t type_offset, GgufType type);
@@ -93,6 +98,7 @@ class GgufParser {
   GgufWindow window_;
   std::shared_ptr<GgufFile::State> state_;
   Counts counts_;
+  int n_kv_change_ = 0, n_tensors_change_ = 0;  // what blame_count tries: the counts the header should have had
   std::deque<uint32_t> value_ends_;
   uint64_t kvs_end_ = 0;
 
@@ -102,6 +108,7 @@ class GgufParser {
   uint64_t subject_offset_ = 0, subject_bytes_ = 0;  // key or tensor name, in the window
   std::string_view field_;                           // of the header
   bool has_text_warning_ = false;                    // one warning a value
+  bool has_alignment_ = false;
   bool has_zero_padding_ = true;
 };
 

@@ -6,8 +6,9 @@
 
 namespace tamis {
 namespace {
-constexpr uint64_t kFirstReadBytes = uint64_t{64} << 10;
-}
+constexpr uint64_t kFirstBytes = uint64_t{64} << 10;
+constexpr uint64_t kAheadBytes = uint64_t{256} << 10;
+}  // namespace
 
 GgufWindow::GgufWindow(ByteSource& source, uint64_t max_bytes)
     : source_(source),
@@ -22,20 +23,29 @@ bool GgufWindow::fetch(uint64_t n) {
   }
   const uint64_t end = position_ + n;
   if (end > capacity_) {
-    // Doubling: at the moment of copying old and new block together hold at most three times the bytes read.
-    const uint64_t wanted = std::min({std::max({end, 2 * capacity_, kFirstReadBytes}), source_bytes_, max_bytes_});
-    std::unique_ptr<std::byte[]> grown(new std::byte[wanted]);
-    if (filled_ > 0) std::memcpy(grown.get(), buffer_.get(), filled_);
-    buffer_ = std::move(grown);
-    capacity_ = wanted;
+    // Doubling: should realloc have to copy, old and new block together hold at most three times the bytes read.
+    if (!resize(std::min({std::max({end, 2 * capacity_, kFirstBytes}), source_bytes_, max_bytes_}))) return false;
   }
   return fill_to(end);
 }
 
-// Reads until `end` is there, ahead as far as the block reaches; a source may deliver less than asked at a time.
+bool GgufWindow::resize(uint64_t capacity) {
+  auto* grown = static_cast<std::byte*>(std::realloc(buffer_.get(), capacity));
+  if (grown == nullptr) {
+    failure_ = Error{ErrorCode::out_of_memory, fmt::format("no memory for {} bytes of metadata", capacity), nullptr};
+    return false;
+  }
+  (void)buffer_.release();
+  buffer_.reset(grown);
+  capacity_ = capacity;
+  return true;
+}
+
+// Reads until `end` is there, and a little ahead; a source may deliver less than asked at a time.
 bool GgufWindow::fill_to(uint64_t end) {
   while (filled_ < end) {
-    auto n = source_.read_at(filled_, {buffer_.get() + filled_, capacity_ - filled_});
+    const uint64_t wanted = std::min(capacity_, end + kAheadBytes) - filled_;
+    auto n = source_.read_at(filled_, {buffer_.get() + filled_, wanted});
     if (!n) {
       failure_ = std::move(n).error();
       return false;
@@ -51,17 +61,14 @@ bool GgufWindow::fill_to(uint64_t end) {
       failure_ = fail_at(ErrorCode::io, std::move(site)).value();
       return false;
     }
-    filled_ += std::min<uint64_t>(*n, capacity_ - filled_);
+    filled_ += std::min<uint64_t>(*n, wanted);
   }
   return true;
 }
 
-std::unique_ptr<std::byte[]> GgufWindow::release() {
-  if (capacity_ > position_) {
-    std::unique_ptr<std::byte[]> exact(new std::byte[position_]);
-    if (position_ > 0) std::memcpy(exact.get(), buffer_.get(), position_);
-    buffer_ = std::move(exact);
-  }
+GgufBytes GgufWindow::release() {
+  if (position_ > 0 && position_ < capacity_)
+    resize(position_);  // a failure leaves the larger block, which serves as well
   filled_ = capacity_ = 0;
   return std::move(buffer_);
 }

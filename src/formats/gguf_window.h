@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -15,6 +16,12 @@
 #include "base/file.h"
 
 namespace tamis {
+
+struct FreeDeleter {
+  void operator()(std::byte* bytes) const { std::free(bytes); }
+};
+// From realloc, which moves the pages of a large block instead of copying them.
+using GgufBytes = std::unique_ptr<std::byte[], FreeDeleter>;
 
 class GgufWindow {
  public:
@@ -31,7 +38,8 @@ class GgufWindow {
     if (n <= filled_ - position_) return true;
     return fetch(n);
   }
-  // Why the last `ensure(n)` failed: an io error, or nothing when the source is too short; `is_over_limit` for the cap.
+  // Why the last `ensure(n)` failed: an io or out_of_memory error, or nothing when the source is too short;
+  // `is_over_limit` for the cap.
   const std::optional<Error>& failure() const { return failure_; }
   bool is_over_limit() const { return is_over_limit_; }
 
@@ -43,21 +51,24 @@ class GgufWindow {
     return value;
   }
   void advance(uint64_t n) { position_ += n; }
+  // What is readable already, without reading more.
+  std::string_view ready() const { return text(position_, filled_ - position_); }
   std::string_view text(uint64_t offset, uint64_t n) const {
     return {reinterpret_cast<const char*>(buffer_.get()) + offset, n};
   }
 
   // Hands over bytes [0, position()), in a block of exactly that size. The window is empty afterwards.
-  std::unique_ptr<std::byte[]> release();
+  GgufBytes release();
 
  private:
   bool fetch(uint64_t n);
+  bool resize(uint64_t capacity);
   bool fill_to(uint64_t end);
 
   ByteSource& source_;
   uint64_t source_bytes_;
   uint64_t max_bytes_;
-  std::unique_ptr<std::byte[]> buffer_;
+  GgufBytes buffer_;
   uint64_t capacity_ = 0;
   uint64_t filled_ = 0;
   uint64_t position_ = 0;
