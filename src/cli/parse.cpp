@@ -71,7 +71,7 @@ tl::unexpected<Error> unknown_option(const Verb& verb, std::string_view name) {
   for (const OptionSpec& option : verb.options)
     for (std::string_view own : option_names(option)) names.push_back(own);
   const std::string_view near = nearest(name, names);
-  return fail(ErrorCode::invalid_argument, "unknown option {}{}; see tamis {} --help", escape_for_display(name),
+  return fail(ErrorCode::invalid_argument, "unknown option {}{} (see tamis {} --help)", escape_for_display(name),
               near.empty() ? std::string() : fmt::format("; did you mean {}?", near), verb.name);
 }
 
@@ -161,7 +161,7 @@ class ArgsBuilder {
       if (position_ > 0 && verb_.positionals[position_ - 1].is_repeatable) {
         --position_;
       } else {
-        return fail(ErrorCode::invalid_argument, "unexpected argument \"{}\"; see tamis {} --help",
+        return fail(ErrorCode::invalid_argument, "unexpected argument \"{}\" (see tamis {} --help)",
                     escape_for_display(word), verb_.name);
       }
     }
@@ -180,7 +180,7 @@ class ArgsBuilder {
     for (size_t i = 0; i < verb_.positionals.size(); ++i) {
       const PositionalSpec& positional = verb_.positionals[i];
       if (positional.is_required && !args_.entries_[verb_.options.size() + i].is_given && !wants_help)
-        return fail(ErrorCode::invalid_argument, "{} is missing; see tamis {} --help", positional.name, verb_.name);
+        return fail(ErrorCode::invalid_argument, "{} is missing (see tamis {} --help)", positional.name, verb_.name);
     }
     for (Args::Entry& entry : args_.entries_)
       if (entry.option != nullptr && !entry.is_given && !entry.option->default_text.empty())

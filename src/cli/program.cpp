@@ -101,7 +101,7 @@ int unknown_verb(std::string_view name, bool as_json) {
   const std::string_view near = nearest(name, names);
   const std::string hint = near.empty() ? std::string() : fmt::format("; did you mean {}?", near);
   return report(Error{ErrorCode::invalid_argument,
-                      fmt::format("unknown verb \"{}\"{}; see tamis help", escape_for_display(name), hint), nullptr},
+                      fmt::format("unknown verb \"{}\"{} (tamis help lists them)", escape_for_display(name), hint), nullptr},
                 as_json);
 }
 

@@ -9,9 +9,7 @@ namespace {
 
 // In alphabetical order: help and completion show them so.
 constexpr Verb (*kVerbs[])() = {
-    compare_verb,
-    completion_verb,
-    help_verb,
+    compare_verb, completion_verb, doctor_verb, help_verb, ls_verb, pull_verb, rm_verb, verify_verb,
 };
 
 // Adds the common options to the verb's own; a name the verb has itself keeps the verb's meaning.
