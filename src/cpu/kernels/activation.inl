@@ -4,14 +4,16 @@
 namespace tamis::cpu::TAMIS_TARGET {
 
 template <bool kIsGelu>
+TAMIS_INLINE VecF gate_part(VecF x) {
+  const VecF z = kIsGelu ? -1.5957691216057308f * (x + 0.044715f * x * x * x) : -x;
+  return x / (1.0f + exp_of_part(z));
+}
+
+template <bool kIsGelu>
 TAMIS_INLINE void gate_lanes(F32x16& x) {
-  F32x16 z;
-  for (int i = 0; i < kParts; ++i) {
-    const VecF v = x.part[i];
-    z.part[i] = kIsGelu ? -1.5957691216057308f * (v + 0.044715f * v * v * v) : -v;
-  }
-  exp_of(z, z);
-  for (int i = 0; i < kParts; ++i) x.part[i] = x.part[i] / (1.0f + z.part[i]);
+#define TAMIS_GATE(part) x.part = gate_part<kIsGelu>(x.part);
+  TAMIS_PARTS(TAMIS_GATE)
+#undef TAMIS_GATE
 }
 
 template <bool kIsGelu>

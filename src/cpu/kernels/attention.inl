@@ -6,7 +6,7 @@ TAMIS_INLINE float exp_of_one(float x) {
   F32x16 v;
   set_all(v, x);
   exp_of(v, v);
-  return v.part[0][0];
+  return v.a[0];
 }
 
 static void softmax_step(float* scores, size_t n_keys, float* maximum, float* total, float* acc, size_t v_dim) {
@@ -23,13 +23,13 @@ static void softmax_step(float* scores, size_t n_keys, float* maximum, float* to
     } else {
       load_first(v, scores + i, n);
     }
-    for (int p = 0; p < kParts; ++p) v.part[p] = v.part[p] - shift.part[p];
+    subtract(v, shift);
     exp_of(v, v);
     float e[16];
     store(e, v);
     for (size_t j = 0; j < n; ++j) scores[i + j] = e[j];
     if (n < 16) load_first(v, e, n);
-    for (int p = 0; p < kParts; ++p) sums.part[p] = sums.part[p] + v.part[p];
+    add(sums, v);
   }
   // The first tile has nothing to rescale: *total and acc are 0 then.
   if (*total > 0.0f && new_maximum > *maximum) {

@@ -12,19 +12,38 @@
 namespace tamis::cpu::TAMIS_TARGET {
 
 constexpr int kFloats = TAMIS_VECTOR_FLOATS;
-constexpr int kParts = 16 / kFloats;
+
+// Sixteen lanes are one, two or four vectors with names, not an array: compilers keep named members in registers.
+// TAMIS_PARTS(m) writes m(part) for each.
+#if TAMIS_VECTOR_FLOATS == 16
+#define TAMIS_PARTS(m) m(a)
+#elif TAMIS_VECTOR_FLOATS == 8
+#define TAMIS_PARTS(m) m(a) m(b)
+#else
+#define TAMIS_PARTS(m) m(a) m(b) m(c) m(d)
+#endif
 
 typedef float VecF __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 4)));
+typedef float VecFAnywhere __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 4), aligned(4), may_alias));
 typedef int32_t VecI __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 4)));
 
-// Lanes kFloats·i … of the sixteen are part[i].
 struct F32x16 {
-  VecF part[kParts];
+#define TAMIS_DECLARE(part) VecF part;
+  TAMIS_PARTS(TAMIS_DECLARE)
+#undef TAMIS_DECLARE
 };
 
 // v = from[0 … 15], any alignment.
-TAMIS_INLINE void load(F32x16& v, const float* from) { memcpy(&v, from, sizeof(v)); }
-TAMIS_INLINE void store(float* to, const F32x16& v) { memcpy(to, &v, sizeof(v)); }
+TAMIS_INLINE void load(F32x16& v, const float* from) {
+#define TAMIS_LOAD(part) v.part = *(const VecFAnywhere*)from, from += kFloats;
+  TAMIS_PARTS(TAMIS_LOAD)
+#undef TAMIS_LOAD
+}
+TAMIS_INLINE void store(float* to, const F32x16& v) {
+#define TAMIS_STORE(part) *(VecFAnywhere*)to = v.part, to += kFloats;
+  TAMIS_PARTS(TAMIS_STORE)
+#undef TAMIS_STORE
+}
 
 // The first n < 16 lanes from memory, the rest 0.
 TAMIS_INLINE void load_first(F32x16& v, const float* from, size_t n) {
@@ -34,12 +53,30 @@ TAMIS_INLINE void load_first(F32x16& v, const float* from, size_t n) {
 }
 
 TAMIS_INLINE void set_all(F32x16& v, float value) {
-  for (int i = 0; i < kParts; ++i) v.part[i] = value - VecF{};
+#define TAMIS_SET(part) v.part = value - VecF{};
+  TAMIS_PARTS(TAMIS_SET)
+#undef TAMIS_SET
 }
 
 // acc += a · b: two roundings.
 TAMIS_INLINE void add_product(F32x16& acc, const F32x16& a, const F32x16& b) {
-  for (int i = 0; i < kParts; ++i) acc.part[i] = acc.part[i] + a.part[i] * b.part[i];
+#define TAMIS_ADD(part) acc.part = acc.part + a.part * b.part;
+  TAMIS_PARTS(TAMIS_ADD)
+#undef TAMIS_ADD
+}
+
+// acc += a.
+TAMIS_INLINE void add(F32x16& acc, const F32x16& a) {
+#define TAMIS_ADD(part) acc.part = acc.part + a.part;
+  TAMIS_PARTS(TAMIS_ADD)
+#undef TAMIS_ADD
+}
+
+// acc -= a.
+TAMIS_INLINE void subtract(F32x16& acc, const F32x16& a) {
+#define TAMIS_SUBTRACT(part) acc.part = acc.part - a.part;
+  TAMIS_PARTS(TAMIS_SUBTRACT)
+#undef TAMIS_SUBTRACT
 }
 
 // The one order in which lanes are added: 16 → 8 → 4 → 2 → 1, lane i with lane i + half.
@@ -54,28 +91,31 @@ TAMIS_INLINE float sum(const F32x16& v) {
 
 // e^x by x = n·ln 2 + r, |r| ≤ ln 2 / 2, and the Taylor sum of e^r to r^7 (its rest, r^8/8!, is below 6e-9 of the sum).
 // At most 2 ulp off for x in [-87, 88]; x beyond is taken as that border; NaN stays NaN.
-TAMIS_INLINE void exp_of(F32x16& out, const F32x16& x) {
+TAMIS_INLINE VecF exp_of_part(VecF x) {
   constexpr float kLog2E = 1.44269504088896341f;
   constexpr float kLn2High = 0.693359375f;  // nine bits: its product with any |n| ≤ 128 is exact
   constexpr float kLn2Low = -2.12194440054690583e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer, held in the low bits
-  for (int i = 0; i < kParts; ++i) {
-    const VecF low = -87.0f - VecF{}, high = 88.0f - VecF{};
-    VecF v = x.part[i];
-    v = v < low ? low : v;
-    v = v > high ? high : v;
-    const VecF rounded = v * kLog2E + kRound;
-    const VecF n = rounded - kRound;
-    const VecF r = (v - n * kLn2High) - n * kLn2Low;
-    VecF e = r * (1.0f / 5040) + 1.0f / 720;
-    e = e * r + 1.0f / 120;
-    e = e * r + 1.0f / 24;
-    e = e * r + 1.0f / 6;
-    e = e * r + 0.5f;
-    e = (e * r) * r + r + 1.0f;
-    const VecI bits = (VecI)e + ((VecI)rounded << 23);  // times 2^n
-    out.part[i] = x.part[i] == x.part[i] ? (VecF)bits : x.part[i];
-  }
+  const VecF low = -87.0f - VecF{}, high = 88.0f - VecF{};
+  VecF v = x < low ? low : x;
+  v = v > high ? high : v;
+  const VecF rounded = v * kLog2E + kRound;
+  const VecF n = rounded - kRound;
+  const VecF r = (v - n * kLn2High) - n * kLn2Low;
+  VecF e = r * (1.0f / 5040) + 1.0f / 720;
+  e = e * r + 1.0f / 120;
+  e = e * r + 1.0f / 24;
+  e = e * r + 1.0f / 6;
+  e = e * r + 0.5f;
+  e = (e * r) * r + r + 1.0f;
+  const VecI bits = (VecI)e + ((VecI)rounded << 23);  // times 2^n
+  return x == x ? (VecF)bits : x;
+}
+
+TAMIS_INLINE void exp_of(F32x16& out, const F32x16& x) {
+#define TAMIS_EXP(part) out.part = exp_of_part(x.part);
+  TAMIS_PARTS(TAMIS_EXP)
+#undef TAMIS_EXP
 }
 
 }  // namespace tamis::cpu::TAMIS_TARGET

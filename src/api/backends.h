@@ -1,0 +1,16 @@
+// Backends by name, and the threads they run on: the one place that knows all of them.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "base/thread_pool.h"
+#include "compute/backend.h"
+
+namespace tamis {
+
+// "cpu" (honours TAMIS_CPU_TARGET) or "reference". `pool` outlives the backend. Errors: unsupported for a backend this
+// build does not have; invalid_argument for an unknown name or CPU target.
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, ThreadPool* pool);
+
+}  // namespace tamis

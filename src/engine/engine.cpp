@@ -1,0 +1,80 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "base/memory.h"
+#include "models/decoder.h"
+
+namespace tamis {
+
+std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx) {
+  const auto n_padded = checked_pad(n_ctx, KvCache::kPageTokens);
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < hyper.n_layers; ++i) {
+    const auto width = checked_add(hyper.dim(Dim::k_width, i), hyper.dim(Dim::v_width, i));
+    const auto row = width ? checked_mul(*width, sizeof(float)) : std::nullopt;
+    const auto layer = row && n_padded ? checked_mul(*row, *n_padded) : std::nullopt;
+    const auto sum = layer ? checked_add(total, *layer) : std::nullopt;
+    if (!sum) return std::nullopt;
+    total = *sum;
+  }
+  return total;
+}
+
+namespace {
+
+// A context whose keys and values could never be held is refused before anything is allocated. (They are allocated page
+// by page as tokens come, so a large context alone costs nothing.)
+Result<uint64_t> check_kv_memory(const Hyper& hyper, uint32_t n_ctx) {
+  const auto needed = kv_bytes(hyper, n_ctx);
+  const uint64_t available = usable_memory_bytes();
+  if (!needed || (available != 0 && *needed > available)) {
+    return fail(ErrorCode::out_of_memory,
+                "context of {} tokens: keys and values take {} bytes, this process may use {}", n_ctx,
+                needed ? std::to_string(*needed) : "more than 2^64", available);
+  }
+  return *needed;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Engine>> Engine::load(const std::string& path, std::unique_ptr<Backend> backend,
+                                                   const EngineOptions& options) {
+  GgufOptions file_options;
+  file_options.limits = options.limits;
+  TAMIS_TRY(const GgufFile file, GgufFile::open(path, file_options));
+  TAMIS_TRY(const ModelPlan plan, plan_model(file, options.limits));
+  std::shared_ptr<Engine> engine(new Engine);
+  const uint32_t n_train = plan.hyper.n_ctx_train;
+  engine->n_ctx_ = options.n_ctx != 0 ? options.n_ctx : std::min(n_train, kDefaultContext);
+  engine->n_batch_ = std::max<uint32_t>(1, options.n_batch);
+  TAMIS_TRY(engine->kv_bytes_, check_kv_memory(plan.hyper, engine->n_ctx_));
+  if (options.has_tokenizer) {
+    TAMIS_TRY(engine->tokenizer_, Tokenizer::from_gguf(file, options.tokenizer));
+  }
+  TAMIS_TRY(engine->model_, load_model(file, *backend, {.n_ctx = engine->n_ctx_, .limits = options.limits}));
+  if (engine->n_ctx_ > n_train) {
+    engine->model_.warnings.push_back(
+        fmt::format("context of {} tokens is longer than the {} the model was trained for", engine->n_ctx_, n_train));
+  }
+  engine->backend_ = std::move(backend);
+  return engine;
+}
+
+Result<const ChatTemplate*> Engine::chat_template() const {
+  const std::lock_guard lock(parsing_);
+  if (!template_) {
+    TAMIS_TRY(const std::string_view source, model_.file.get_string("tokenizer.chat_template"));
+    template_ = ChatTemplate::parse(source);
+  }
+  if (!*template_) return tl::unexpected<Error>(template_->error());
+  return &**template_;
+}
+
+Result<std::vector<float>> Engine::forward(const Batch& batch) const {
+  const std::lock_guard lock(stepping_);
+  return tamis::forward(model_, *backend_, batch);
+}
+
+}  // namespace tamis

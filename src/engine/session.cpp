@@ -1,0 +1,82 @@
+#include "engine/session.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/decoder.h"
+
+namespace tamis {
+namespace {
+
+// Logits handed out at once: large enough to amortise a step, small enough for any machine.
+constexpr size_t kLogitBytes = size_t{64} << 20;
+
+}  // namespace
+
+Result<std::vector<float>> Session::step(std::span<const TokenId> tokens, std::span<const uint32_t> logits_rows) {
+  slots_.clear();
+  const auto position = static_cast<uint32_t>(tokens_.size());
+  for (size_t i = 0; i < tokens.size(); ++i) slots_.push_back({&cache_, position + static_cast<uint32_t>(i)});
+  TAMIS_TRY(std::vector<float> logits,
+            engine_->forward({.tokens = tokens, .slots = slots_, .logits_rows = logits_rows}));
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  return logits;
+}
+
+Result<std::vector<float>> Session::append(std::span<const TokenId> tokens, const std::atomic<bool>* stop,
+                                           const OnProgress& on_progress) {
+  if (tokens.empty()) return fail(ErrorCode::invalid_argument, "no tokens to compute");
+  if (tokens.size() > n_left()) {
+    return fail(ErrorCode::invalid_argument, "{} tokens do not fit: the context holds {} and {} are taken",
+                tokens.size(), engine_->n_ctx(), tokens_.size());
+  }
+  const size_t n_batch = engine_->n_batch();
+  for (size_t begin = 0;; begin += n_batch) {
+    if (stop != nullptr && stop->load())
+      return fail(ErrorCode::cancelled, "stopped after {} of {} tokens", begin, tokens.size());
+    const size_t n = std::min(n_batch, tokens.size() - begin);
+    const bool is_last = begin + n == tokens.size();
+    const auto last_row = static_cast<uint32_t>(n - 1);
+    TAMIS_TRY(std::vector<float> logits,
+              step(tokens.subspan(begin, n), std::span<const uint32_t>(&last_row, is_last ? 1 : 0)));
+    if (on_progress) on_progress(begin + n);
+    if (is_last) return logits;
+  }
+}
+
+Status Session::append_all(std::span<const TokenId> tokens, size_t first_wanted, const OnLogits& on_logits) {
+  if (tokens.size() > n_left()) {
+    return fail(ErrorCode::invalid_argument, "{} tokens do not fit: the context holds {} and {} are taken",
+                tokens.size(), engine_->n_ctx(), tokens_.size());
+  }
+  const size_t row_bytes = size_t{engine_->model().n_vocab()} * sizeof(float);
+  const size_t n_wanted = std::clamp<size_t>(kLogitBytes / std::max<size_t>(row_bytes, 1), 1, engine_->n_batch());
+  std::vector<uint32_t> rows;
+  for (size_t begin = 0; begin < tokens.size();) {
+    const bool is_wanted = begin >= first_wanted;
+    size_t n = std::min<size_t>(is_wanted ? n_wanted : engine_->n_batch(), tokens.size() - begin);
+    if (!is_wanted) n = std::min(n, first_wanted - begin);
+    rows.resize(is_wanted ? n : 0);
+    std::iota(rows.begin(), rows.end(), 0u);
+    TAMIS_TRY(const std::vector<float> logits, step(tokens.subspan(begin, n), rows));
+    if (is_wanted) TAMIS_TRY_STATUS(on_logits(begin, logits));
+    begin += n;
+  }
+  return {};
+}
+
+void Session::truncate(size_t n) {
+  if (n >= tokens_.size()) return;
+  tokens_.resize(n);
+  cache_.truncate(static_cast<uint32_t>(n));
+}
+
+size_t Session::keep_common_prefix(std::span<const TokenId> prompt) {
+  const auto [mine, theirs] = std::ranges::mismatch(tokens_, prompt);
+  size_t n_common = static_cast<size_t>(mine - tokens_.begin());
+  if (n_common == prompt.size() && n_common > 0) --n_common;
+  truncate(n_common);
+  return n_common;
+}
+
+}  // namespace tamis
