@@ -1,0 +1,75 @@
+#include "cli/load_engine.h"
+
+#include "api/backends.h"
+#include "base/log.h"
+#include "cli/model_path.h"
+
+namespace tamis::cli {
+namespace {
+
+// Options that exist for all verbs and mean nothing, or nothing yet, to the backends of this build.
+Status check_unused_options(const Args& args) {
+  for (const char* name : {"--ram-budget", "--trace-tensors"})
+    if (args.has(name)) return fail(ErrorCode::unsupported, "{} is not supported by this build", name);
+  for (const char* name : {"-ctk", "-ctv"}) {
+    const std::string type = args.text(name);
+    if (args.has(name) && type != "f32" && type != "f16")
+      return fail(ErrorCode::unsupported, "{} {} is not supported by this build; f32 is what it stores", name, type);
+  }
+  if (args.has("-ngl") && args.integer("-ngl") != 0)
+    log_warning("-ngl: this build has no GPU backend; all layers stay on the CPU");
+  return {};
+}
+
+// A file that lacks a key or tensor is a bad file; only a missing file is "not found".
+Error as_file_error(Error error) {
+  const bool is_inside = error.site && !error.site->section.empty();
+  if (error.code == ErrorCode::not_found && is_inside) error.code = ErrorCode::format;
+  return error;
+}
+
+}  // namespace
+
+OptionSpec context_option(std::string_view help) {
+  return {.names = "-c,--ctx-size",
+          .kind = OptionKind::integer,
+          .value_name = "N",
+          .help = help,
+          .minimum = 0,
+          .maximum = 4294967295.0};
+}
+
+OptionSpec batch_option() {
+  return {.names = "-b,--batch-size",
+          .kind = OptionKind::integer,
+          .value_name = "N",
+          .help = "prompt tokens computed together; changes no result",
+          .default_text = "512",
+          .minimum = 1,
+          .maximum = 65536};
+}
+
+Result<uint32_t> integer_option(const Args& args, std::string_view name, uint32_t fallback, uint32_t minimum) {
+  if (!args.has(name)) return fallback;
+  const int64_t value = args.integer(name);
+  if (value < minimum || value > int64_t{UINT32_MAX})
+    return fail(ErrorCode::invalid_argument, "{}: got {}, expected {} to {}", name, value, minimum, UINT32_MAX);
+  return static_cast<uint32_t>(value);
+}
+
+Result<LoadedEngine> load_engine(const Args& args, EngineOptions options) {
+  TAMIS_TRY_STATUS(check_unused_options(args));
+  TAMIS_TRY(const uint32_t n_threads, integer_option(args, "--threads", 0));
+  TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
+  options.tokenizer.pre = args.text("--pre");
+  LoadedEngine loaded;
+  loaded.pool = ThreadPool::create(n_threads);
+  TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(args.text("--backend"), loaded.pool.get()));
+  auto engine = Engine::load(path, std::move(backend), options);
+  if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
+  loaded.engine = *std::move(engine);
+  for (const std::string& warning : loaded.engine->warnings()) log_warning("{}", warning);
+  return loaded;
+}
+
+}  // namespace tamis::cli

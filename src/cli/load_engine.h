@@ -1,0 +1,31 @@
+// From a verb's options to a loaded engine: the common part of logits, perplexity and run.
+#pragma once
+
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "cli/verb.h"
+#include "engine/engine.h"
+
+namespace tamis::cli {
+
+// The pool outlives the engine, whose backend runs on it.
+struct LoadedEngine {
+  std::unique_ptr<ThreadPool> pool;
+  std::shared_ptr<const Engine> engine;
+};
+
+// -c and -b, for verbs that choose context and chunk size.
+OptionSpec context_option(std::string_view help);
+OptionSpec batch_option();
+
+// The value of an integer option, or `fallback` when it is neither given nor has a default. Errors: invalid_argument
+// below `minimum` or above 2^32-1.
+Result<uint32_t> integer_option(const Args& args, std::string_view name, uint32_t fallback, uint32_t minimum = 1);
+
+// Threads as --threads says, the model as -m says, backend and tokenizer as the model options say; prints the model's
+// warnings. Errors: those of Engine::load, located in the file; unsupported for options that this build does not
+// honour.
+Result<LoadedEngine> load_engine(const Args& args, EngineOptions options);
+
+}  // namespace tamis::cli
