@@ -1,5 +1,5 @@
-// Text ↔ token ids, from a GGUF file's metadata alone. Between chat template and scheduler on the way in, between sampler and
-// caller on the way out.
+// Text ↔ token ids, from a GGUF file's metadata alone. Between chat template and scheduler on the way in, between
+// sampler and caller on the way out.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ enum class TokenType : uint8_t { normal = 1, unknown = 2, control = 3, user_defi
 
 // The special tokens of a vocabulary; kNoToken where it has none.
 struct SpecialTokens {
-  TokenId bos = kNoToken, eos = kNoToken, eot = kNoToken, eom = kNoToken, unk = kNoToken, sep = kNoToken, pad = kNoToken,
-          cls = kNoToken, mask = kNoToken;
+  TokenId bos = kNoToken, eos = kNoToken, eot = kNoToken, eom = kNoToken, unk = kNoToken, sep = kNoToken,
+          pad = kNoToken, cls = kNoToken, mask = kNoToken;
   std::vector<TokenId> end_of_generation;  // every token that ends an answer (EOS, EOT, EOM, …)
   bool add_bos = false;                    // the model wants BOS in front
   bool add_eos = false;
@@ -41,7 +41,8 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
-  // Reads the vocabulary. Errors: format at the key that is wrong; unsupported for an unknown model or pre-tokenizer name.
+  // Reads the vocabulary. Errors: format at the key that is wrong; unsupported for an unknown model or pre-tokenizer
+  // name.
   static Result<std::shared_ptr<const Tokenizer>> from_gguf(const GgufFile& file, const TokenizerOptions& options = {});
   virtual ~Tokenizer() = default;
 
@@ -62,11 +63,13 @@ class Tokenizer {
   virtual std::string decode(std::span<const TokenId> ids, bool show_control = false) const = 0;
 };
 
-// Turns tokens into text piece by piece; never hands out part of a UTF-8 sequence. Joined pieces equal decode() of all ids
-// (with ill-formed bytes replaced by U+FFFD).
+// Turns tokens into text piece by piece; never hands out part of a UTF-8 sequence. Joined pieces equal decode() of all
+// ids (with ill-formed bytes replaced by U+FFFD).
 class StreamDecoder {
  public:
-  explicit StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  // `continues`: the tokens go on from text already shown, so a leading space mark is a space (for decode() it is not).
+  explicit StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool continues = false)
+      : tokenizer_(std::move(tokenizer)), is_first_(!continues) {}
   std::string push(TokenId id);  // text that became certain
   std::string finish();          // what was held back
 

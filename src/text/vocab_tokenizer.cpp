@@ -1,0 +1,109 @@
+// The parts of encoding and decoding that do not depend on the model.
+#include "text/vocab_tokenizer.h"
+
+namespace tamis {
+
+VocabTokenizer::VocabTokenizer(VocabData vocab) : vocab_(std::move(vocab)), index_(vocab_.tokens.size()) {
+  byte_tokens_.fill(kNoToken);
+  ends_.resize(n_vocab());
+  std::vector<std::pair<std::string_view, TokenId>> parsed;
+  const auto text_of = [this](TokenId id) { return text(id); };
+  for (TokenId id = 0; is_in_range(id); ++id) {
+    if (text(id).empty()) continue;
+    index_.insert(id, text_of);
+    if (type(id) == TokenType::control || type(id) == TokenType::unknown) parsed.emplace_back(text(id), id);
+    if (type(id) == TokenType::byte) byte_tokens_[byte_of_token(text(id)).value_or(0)] = id;
+  }
+  for (const TokenId id : vocab_.special.end_of_generation) ends_[static_cast<size_t>(id)] = 1;
+  when_parsed_ = AddedTokens(std::move(parsed));
+}
+
+void VocabTokenizer::use_user_defined_in_raw_text() {
+  std::vector<std::pair<std::string_view, TokenId>> always, parsed;
+  for (TokenId id = 0; is_in_range(id); ++id) {
+    const bool is_user_defined = type(id) == TokenType::user_defined;
+    if (is_user_defined) always.emplace_back(text(id), id);
+    if (is_user_defined || type(id) == TokenType::control || type(id) == TokenType::unknown)
+      parsed.emplace_back(text(id), id);
+  }
+  always_ = AddedTokens(std::move(always));
+  when_parsed_ = AddedTokens(std::move(parsed));
+}
+
+std::optional<TokenId> VocabTokenizer::find_token(std::string_view stored_text) const {
+  const TokenId id = find_stored(stored_text);
+  return id == kNoToken ? std::nullopt : std::optional<TokenId>(id);
+}
+
+std::vector<TokenId> VocabTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  std::vector<TokenId> out;
+  const SpecialTokens& special = vocab_.special;
+  const bool is_bert = special.cls != kNoToken && vocab_.model == "bert";
+  if (options.add_special && (special.add_bos || is_bert)) out.push_back(special.bos);
+  const AddedTokens& added = options.parse_special ? when_parsed_ : always_;
+  bool follows_special = true;
+  for (size_t i = 0; i < text.size();) {
+    const AddedTokens::Match match = added.find(text, i);
+    if (match.begin > i) {
+      encode_text(text.substr(i, match.begin - i), follows_special, out);
+      follows_special = false;
+    }
+    if (match.id != kNoToken) {
+      out.push_back(match.id);
+      follows_special = true;
+    }
+    i = match.end;
+  }
+  if (options.add_special && is_bert) out.push_back(special.sep);
+  if (options.add_special && !is_bert && special.add_eos) out.push_back(special.eos);
+  return out;
+}
+
+std::string VocabTokenizer::token_bytes(TokenId id, bool show_control) const {
+  if (!is_in_range(id)) return {};
+  switch (type(id)) {
+    case TokenType::normal: return normal_bytes(id);
+    case TokenType::user_defined:
+      return vocab_.model == "llama" ? unescape_space_marks(text(id)) : std::string(text(id));
+    case TokenType::byte: return std::string(1, static_cast<char>(byte_of_token(text(id)).value_or(0)));
+    case TokenType::control:
+    case TokenType::unknown: return show_control ? std::string(text(id)) : std::string();
+    case TokenType::unused: break;
+  }
+  return {};
+}
+
+std::string VocabTokenizer::decode(std::span<const TokenId> ids, bool show_control) const {
+  std::string out;
+  bool is_first = vocab_.special.add_space_prefix;
+  for (const TokenId id : ids) {
+    const std::string bytes = token_bytes(id, show_control);
+    const bool is_text = is_in_range(id) && type(id) != TokenType::control && type(id) != TokenType::unknown;
+    const bool drops_space = is_first && is_text && !bytes.empty() && bytes[0] == ' ';
+    out.append(bytes, drops_space ? 1 : 0);
+    if (is_text && !bytes.empty()) is_first = false;
+  }
+  return out;
+}
+
+std::string unescape_space_marks(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    if (text.substr(i, kSpaceMark.size()) == kSpaceMark) {
+      out += ' ';
+      i += kSpaceMark.size();
+    } else {
+      out += text[i++];
+    }
+  }
+  return out;
+}
+
+VocabResult<std::shared_ptr<const Tokenizer>> build_tokenizer(VocabData vocab) {
+  if (vocab.model == "gpt2" || vocab.model == "gemma4") return make_bpe_tokenizer(std::move(vocab));
+  if (vocab.model == "llama") return make_spm_tokenizer(std::move(vocab));
+  if (vocab.model == "bert") return make_wordpiece_tokenizer(std::move(vocab));
+  return make_unigram_tokenizer(std::move(vocab));
+}
+
+}  // namespace tamis
