@@ -1,8 +1,6 @@
 // The architectures tamis runs: an explicit list. A new one is one file and one row.
 #include "models/registry.h"
 
-#include <fmt/ranges.h>
-
 namespace tamis {
 namespace {
 
@@ -27,8 +25,10 @@ Result<ArchSpec> find_arch(std::string_view name) {
                 "architecture \"clip\" is a projector (the vision or audio part of a model): open the language model's "
                 "file instead");
   }
+  std::string known;
+  for (const Row& row : kArchs) known += (known.empty() ? "" : ", ") + std::string(row.name);
   return fail(ErrorCode::unsupported, "architecture \"{}\" is not supported; known: {}", escape_for_display(name),
-              fmt::join(arch_names(), ", "));
+              known);
 }
 
 std::vector<std::string_view> arch_names() {
