@@ -138,7 +138,7 @@ Status GgufWriter::add_tensor(std::string_view name, DType dtype, const Shape& s
   names_.emplace(name);
   put_text(infos_, name);
   put(infos_, shape.n_dims);
-  for (uint32_t i = shape.n_dims; i-- > 0;) put(infos_, shape[i]);  // GGUF lists the innermost extent first
+  for (uint32_t i = 1; i <= shape.n_dims; ++i) put(infos_, shape[shape.n_dims - i]);  // GGUF lists the innermost first
   put(infos_, static_cast<uint32_t>(dtype));
   put(infos_, data_bytes_);
   tensors_.push_back({*bytes, data_bytes_});
