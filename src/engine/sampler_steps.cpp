@@ -261,11 +261,12 @@ TokenId draw_with_feedback(std::span<const Candidate> candidates, Mirostat& stat
 
 TokenId draw_mirostat_1(Candidates candidates, size_t n_vocab, Mirostat& state, double u) {
   constexpr size_t kForEstimate = 100;
-  std::sort(candidates.begin(), candidates.end(), is_before);
+  Candidates best(std::min(kForEstimate, candidates.size()));
+  std::partial_sort_copy(candidates.begin(), candidates.end(), best.begin(), best.end(), is_before);
   double sum_tb = 0.0, sum_tt = 0.0;
-  for (size_t i = 0; i + 1 < std::min(kForEstimate, candidates.size()); ++i) {
+  for (size_t i = 0; i + 1 < best.size(); ++i) {
     const double t = std::log(static_cast<double>(i + 2) / static_cast<double>(i + 1));
-    const double b = static_cast<double>(candidates[i].logit) - static_cast<double>(candidates[i + 1].logit);
+    const double b = static_cast<double>(best[i].logit) - static_cast<double>(best[i + 1].logit);
     sum_tb += t * b;
     sum_tt += t * t;
   }
@@ -275,7 +276,12 @@ TokenId draw_mirostat_1(Candidates candidates, size_t n_vocab, Mirostat& state, 
       std::pow(epsilon * std::exp2(state.bound) / (1.0 - std::pow(static_cast<double>(n_vocab), -epsilon)), 1.0 / s);
   // ŝ = 0 or 1 makes k meaningless (NaN, infinite): then nothing is cut.
   const auto n_all = static_cast<double>(candidates.size());
-  if (std::isfinite(k) && k < n_all) candidates.resize(static_cast<size_t>(std::max(k, 1.0)));
+  if (std::isfinite(k) && k < n_all) {
+    const auto end = candidates.begin() + static_cast<ptrdiff_t>(std::max(k, 1.0));
+    std::nth_element(candidates.begin(), end, candidates.end(), is_before);
+    candidates.erase(end, candidates.end());
+    std::sort(candidates.begin(), candidates.end(), is_before);
+  }
   return draw_with_feedback(candidates, state, u);
 }
 
