@@ -12,6 +12,8 @@ HEAD = """// Made by scripts/make_quant_tables.py; do not edit. What the tables 
 #include "quants/iq_grids.h"
 
 namespace tamis {
+
+// clang-format off
 """
 
 
@@ -31,7 +33,7 @@ def words(name, cls):
 def main():
     tables = [("kGridIQ2XXS", q.IQ2_XXS), ("kGridIQ2XS", q.IQ2_XS), ("kGridIQ2S", q.IQ2_S),
               ("kGridIQ3XXS", q.IQ3_XXS), ("kGridIQ3S", q.IQ3_S), ("kGridIQ1", q.IQ1_S)]
-    text = HEAD + "".join(words(name, cls) for name, cls in tables) + "\n}  // namespace tamis\n"
+    text = HEAD + "".join(words(name, cls) for name, cls in tables) + "\n// clang-format on\n\n}  // namespace tamis\n"
     (pathlib.Path(__file__).resolve().parent.parent / "src/quants/iq_grids.cpp").write_text(text)
 
 

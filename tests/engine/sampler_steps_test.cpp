@@ -284,7 +284,7 @@ TEST(SamplerSteps, Mirostat1OnZipf) {
   for (size_t i = 0; i < k; ++i) mass += std::pow(static_cast<double>(i + 1), -kExponent);
   Mirostat state{.target = 3.0, .learning_rate = 0.1, .bound = bound};
   EXPECT_EQ(draw_mirostat_1(candidates, kVocab, state, 0.999999), static_cast<TokenId>(k - 1));
-  const double surprise = -std::log2(std::pow(double{k}, -kExponent) / mass);
+  const double surprise = -std::log2(std::pow(static_cast<double>(k), -kExponent) / mass);
   EXPECT_NEAR(state.bound, bound - 0.1 * (surprise - 3.0), 1e-5);
 }
 
