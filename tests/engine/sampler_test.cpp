@@ -41,6 +41,10 @@ class FixedTokenizer final : public Tokenizer {
   bool is_end_of_generation(TokenId) const override { return false; }
   std::optional<TokenId> find_token(std::string_view) const override { return std::nullopt; }
   std::vector<TokenId> encode(std::string_view, const EncodeOptions&) const override { return {}; }
+  std::vector<TokenId> encode_masked(std::string_view, std::span<const std::pair<size_t, size_t>>,
+                                     const EncodeOptions&) const override {
+    return {};
+  }
   std::string token_bytes(TokenId id, bool) const override { return texts_[static_cast<size_t>(id)]; }
   std::string decode(std::span<const TokenId>, bool) const override { return ""; }
 
