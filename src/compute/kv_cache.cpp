@@ -1,3 +1,4 @@
+// The pages of a KV cache: allocated as a sequence grows, never moved.
 #include "compute/kv_cache.h"
 
 #include <new>

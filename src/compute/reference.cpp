@@ -1,3 +1,5 @@
+// The reference backend's ops, in the order of Backend: matrix maps first, then what is left of a layer. Every sum is a
+// double's, in one fixed order; every result is rounded to f32 once.
 #include "compute/reference.h"
 
 #include <algorithm>
@@ -257,9 +259,15 @@ void ReferenceBackend::store_kv(std::span<const KvSlot> slots, uint32_t layer_id
   }
 }
 
+struct HeadPlace {
+  KvSlot slot;
+  uint32_t layer_idx = 0, head = 0;
+};
+
 // One head of one token: scores of all keys in view, softmax, weighted sum; keys in order of position, all in double.
-void attend_head(const float* q, const KvSlot& slot, uint32_t layer_idx, uint32_t head, const AttentionParams& params,
-                 std::vector<double>& scores, float* out) {
+void attend_head(const HeadPlace& place, const float* q, const AttentionParams& params, std::vector<double>& scores,
+                 float* out) {
+  const auto& [slot, layer_idx, head] = place;
   const KvCache& cache = *slot.cache;
   const uint32_t head_kv = head / (params.n_head / params.n_head_kv);
   const uint32_t n_seen = slot.position + 1;
@@ -291,7 +299,7 @@ void ReferenceBackend::attention(TensorView q, std::span<const KvSlot> slots, ui
     for (size_t i = begin; i < end; ++i) {
       const size_t token = i / params.n_head;
       const auto head = static_cast<uint32_t>(i % params.n_head);
-      attend_head(q.row(token) + size_t{head} * params.k_dim, slots[token], layer_idx, head, params, scores,
+      attend_head({slots[token], layer_idx, head}, q.row(token) + size_t{head} * params.k_dim, params, scores,
                   out.row(token) + size_t{head} * params.v_dim);
     }
   });

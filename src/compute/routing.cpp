@@ -1,3 +1,4 @@
+// The choice of experts from router logits: scores in double, best first.
 #include "compute/routing.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// One Pass object is one forward: embedding, layers (attention, feed-forward), logits of the rows asked for. The
+// residual stream x_ is the only thing that goes from layer to layer; keys and values stay in the caches.
 #include "models/decoder.h"
 
 #include <fmt/format.h>

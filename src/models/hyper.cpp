@@ -1,3 +1,4 @@
+// Key by key from metadata to Hyper, in the order the checks need: sizes, heads, feed-forward, window, RoPE, scales.
 #include "models/hyper.h"
 
 #include <fmt/format.h>
@@ -30,6 +31,12 @@ Status read_sizes(const HyperReader& in, const Limits& limits, Hyper& hyper) {
 Status read_n_vocab(const HyperReader& in, const Limits& limits, Hyper& hyper) {
   const auto highest = static_cast<uint32_t>(std::min<uint64_t>(limits.n_vocab, kMaxUint));
   const std::string_view key = "tokenizer.ggml.tokens";
+  if (in.file().find(key) == nullptr && !in.has("vocab_size")) {
+    auto error =
+        in.file().error_at_key(key, "no such key", fmt::format("it, or {}", in.key("vocab_size")), "E_HPARAM_MISSING");
+    error.value().code = ErrorCode::not_found;
+    return error;
+  }
   if (in.file().find(key) == nullptr) {
     TAMIS_TRY(hyper.n_vocab, in.uint("vocab_size", 1, highest));
     return {};

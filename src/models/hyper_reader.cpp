@@ -1,3 +1,4 @@
+// Typed reads with ranges; what an error says is decided here once.
 #include "models/hyper_reader.h"
 
 #include <fmt/format.h>

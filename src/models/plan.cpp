@@ -140,6 +140,15 @@ class Planner {
   std::vector<bool> is_used_;
 };
 
+// find_arch's refusal, located at the key that names the architecture.
+tl::unexpected<Error> unknown_arch(const GgufFile& file, std::string_view name, const Error& reason) {
+  auto error = file.error_at_key("general.architecture", fmt::format("\"{}\"", escape_for_display(name)),
+                                 "an architecture tamis has", "E_ARCH_UNKNOWN");
+  error.value().code = reason.code;
+  error.value().message += "; " + reason.message;
+  return error;
+}
+
 }  // namespace
 
 std::string_view dim_name(Dim dim) {
@@ -165,7 +174,9 @@ std::string_view dim_name(Dim dim) {
 
 Result<ModelPlan> plan_model(const GgufFile& file, const Limits& limits) {
   TAMIS_TRY(const std::string_view name, file.get_string("general.architecture"));
-  TAMIS_TRY(ArchSpec arch, find_arch(name));
+  Result<ArchSpec> found = find_arch(name);
+  if (!found) return unknown_arch(file, name, found.error());
+  ArchSpec arch = std::move(found).value();
   TAMIS_TRY(Hyper hyper, read_hyper(file, arch, limits));
   ModelPlan plan{std::move(arch), std::move(hyper), {}, {}, {}};
   TAMIS_TRY_STATUS(Planner(file, plan).run());

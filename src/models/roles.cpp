@@ -1,3 +1,4 @@
+// The table of (role, element type) pairs.
 #include "models/roles.h"
 
 #include <array>

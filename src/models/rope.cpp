@@ -1,3 +1,4 @@
+// Frequencies of pairs: base^(-2i/rot_dim), divided by factors, interpolated by the scaling rule.
 #include "models/rope.h"
 
 #include <algorithm>

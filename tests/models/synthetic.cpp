@@ -1,3 +1,5 @@
+// Writes tiny models to memory and reads the goldens' text; the weights' formula is that of
+// tests/golden/tiny_models.py.
 #include "tests/models/synthetic.h"
 
 #include <gtest/gtest.h>
