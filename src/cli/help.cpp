@@ -93,7 +93,8 @@ std::string full_help(const OptionSpec& option) {
 std::string option_heading(const OptionSpec& option) {
   std::string out;
   for (std::string_view name : option_names(option)) out += fmt::format("{}{}", out.empty() ? "" : ", ", name);
-  if (option.kind != OptionKind::flag) out += fmt::format(" {}", option.value_name);
+  if (option.kind != OptionKind::flag)
+    out += option.is_value_optional ? fmt::format(" [{}]", option.value_name) : fmt::format(" {}", option.value_name);
   return out;
 }
 

@@ -145,6 +145,8 @@ class ArgsBuilder {
     std::string_view value;
     if (equals != std::string_view::npos) {
       value = word.substr(equals + 1);
+    } else if (option.is_value_optional && !may_take_next(arguments, i)) {
+      return i;
     } else if (i + 1 < arguments.size()) {
       value = arguments[++i];
     } else {
@@ -153,6 +155,23 @@ class ArgsBuilder {
     TAMIS_TRY_STATUS(check_value(option, value, name));
     entry->values.emplace_back(value);
     return i;
+  }
+
+  // Whether the word after an option with optional value can be that value: it is no option, and enough words that are
+  // neither options nor values of options come after it for the required positionals still missing.
+  bool may_take_next(std::span<const std::string> arguments, size_t i) {
+    if (i + 1 >= arguments.size() || looks_like_option(arguments[i + 1])) return false;
+    size_t n_needed = 0, n_later = 0;
+    for (size_t k = position_; k < verb_.positionals.size(); ++k) n_needed += verb_.positionals[k].is_required;
+    for (size_t k = i + 2; k < arguments.size(); ++k) {
+      if (!looks_like_option(arguments[k])) {
+        ++n_later;
+      } else if (const Args::Entry* entry = find(arguments[k]);
+                 entry != nullptr && entry->option->kind != OptionKind::flag) {
+        ++k;
+      }
+    }
+    return n_later >= n_needed;
   }
 
   Status take_positional(const std::string& word) {

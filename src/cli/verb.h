@@ -26,6 +26,9 @@ struct OptionSpec {
   // Numbers outside [minimum, maximum] are a usage error; NaN and infinities always are.
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
+  // The value may be left out: the next word is the value only if it is no option and the verb's required positionals do not
+  // need it. text() is "" then.
+  bool is_value_optional = false;
 };
 
 struct PositionalSpec {
