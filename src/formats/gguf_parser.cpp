@@ -379,6 +379,13 @@ Status GgufParser::check_text(std::string_view text, uint64_t offset, std::strin
   const size_t invalid = utf8_first_invalid(text);
   if (invalid == text.size() || has_text_warning_) return {};
   has_text_warning_ = true;
+  // Tokens are byte strings whatever the format says of strings: S059 of security.md loads and verifies.
+  const bool is_vocabulary =
+      section_ == "kv" && window_.text(subject_offset_, subject_bytes_).starts_with("tokenizer.ggml.");
+  if (is_vocabulary) {
+    warn(offset, fmt::format("{} with an invalid byte at position {}", what, invalid), "UTF-8", "E_UTF8");
+    return {};
+  }
   return oddity(offset, fmt::format("{} with an invalid byte at position {}", what, invalid), "UTF-8", "E_UTF8");
 }
 

@@ -114,6 +114,8 @@ class Planner {
     ErrorSite site;
     site.file = file_.path();
     site.section = "tensor";
+    site.byte_offset = file_.metadata_bytes();  // the end of the tensor table
+    site.has_offset = file_.n_shards() == 1;
     site.subject = name;
     site.got = "no such tensor";
     site.expected = fmt::format("one of shape {}", expected.to_string());

@@ -2,6 +2,7 @@
 // verdict.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ struct SemanticCase {
   bool is_verified = false;      // by verify at level all
   std::vector<NamedFile> files;  // the first is opened
 };
+
+// What gtest prints for a case.
+inline void PrintTo(const SemanticCase& semantic, std::ostream* out) { *out << semantic.id << ": " << semantic.what; }
 
 // A llama of one layer: n_embd 32, 4 heads, 2 key-value heads, FFN 64, a SentencePiece vocabulary of 300 tokens.
 GgufBytes valid_model();
