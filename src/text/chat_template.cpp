@@ -51,4 +51,22 @@ Result<std::vector<PromptPart>> ChatTemplate::render_parts(const ChatTemplateInp
   return parts;
 }
 
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const std::vector<PromptPart>& parts,
+                                   bool parse_content_special) {
+  std::string text;
+  std::vector<std::pair<size_t, size_t>> content;
+  for (const PromptPart& part : parts) {
+    const size_t begin = text.size();
+    text += part.text;
+    if (part.is_content && !parse_content_special && !part.text.empty()) content.emplace_back(begin, text.size());
+  }
+  // One text, so that merges and the leading space of SentencePiece do not see the borders of parts.
+  std::vector<TokenId> ids = tokenizer.encode_masked(text, content, {.add_special = false, .parse_special = true});
+  const SpecialTokens& special = tokenizer.special();
+  if (special.bos == kNoToken) return ids;
+  while (ids.size() > 1 && ids[0] == special.bos && ids[1] == special.bos) ids.erase(ids.begin());
+  if (special.add_bos && (ids.empty() || ids[0] != special.bos)) ids.insert(ids.begin(), special.bos);
+  return ids;
+}
+
 }  // namespace tamis

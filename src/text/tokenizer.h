@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -57,6 +58,15 @@ class Tokenizer {
 
   // Any byte string, valid UTF-8 or not. Linear time, bounded stack.
   virtual std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const = 0;
+  // The same, but no control token, and no user-defined token that looks like one, is recognised where it overlaps one
+  // of `literal_ranges` (bytes [first, second), ascending and disjoint): there its spelling is ordinary text. Text is
+  // still merged across the borders of ranges. (The base class serves tokenizers without control tokens.)
+  virtual std::vector<TokenId> encode_masked(std::string_view text,
+                                             std::span<const std::pair<size_t, size_t>> literal_ranges,
+                                             const EncodeOptions& options) const {
+    (void)literal_ranges;
+    return encode(text, options);
+  }
   // The bytes a token stands for; control tokens give "" unless `show_control`. Out-of-range ids give "".
   virtual std::string token_bytes(TokenId id, bool show_control = false) const = 0;
   // decode(encode(text)) == text for byte-level vocabularies, any bytes.

@@ -27,10 +27,10 @@ Value loop_attribute(Interpreter& interpreter, const Loop& loop, std::string_vie
   if (name == "depth") return Value::of(loop.depth0 + 1);
   if (name == "depth0") return Value::of(loop.depth0);
   if (name == "previtem")
-    return i > 0 && i <= n ? loop.items.at(interpreter.budget(), i - 1)
+    return i > 0 && i <= n ? loop.items.item(interpreter.budget(), i - 1)
                            : interpreter.undefined("there is no previous item");
   if (name == "nextitem")
-    return i + 1 < n ? loop.items.at(interpreter.budget(), i + 1) : interpreter.undefined("there is no next item");
+    return i + 1 < n ? loop.items.item(interpreter.budget(), i + 1) : interpreter.undefined("there is no next item");
   found = false;
   return {};
 }
@@ -59,10 +59,10 @@ tl::unexpected<Error> undefined_error(const Value& value) {
                                    : type_error("value is undefined");
 }
 
-Value Sequence::at(Budget& budget, int64_t i) const {
+Value Sequence::item(Budget& budget, int64_t i) const {
   const auto index = static_cast<size_t>(i);
   switch (holder.kind()) {
-    case Kind::range: return holder.object<RangeObject>().at(i);
+    case Kind::range: return holder.object<RangeObject>().item(i);
     case Kind::dict: return holder.dict().members[index].first;
     case Kind::view: {
       const ViewObject& view = holder.object<ViewObject>();
@@ -140,7 +140,7 @@ Result<Value> Interpreter::item(const Value& object, const Value& key) {
     if (has_items && length_of(object, n)) {
       if (i < 0) i += n;
       if (i >= 0 && i < n) {
-        if (!object.is_string()) return Sequence{object, n}.at(budget_, i);
+        if (!object.is_string()) return Sequence{object, n}.item(budget_, i);
         const Value at = Value::of(i), end = Value::of(i + 1);
         return slice(*this, object, &at, &end, nullptr);
       }
@@ -205,7 +205,7 @@ Result<std::vector<Value>> Interpreter::items(const Value& iterable) {
   TAMIS_TRY_STATUS(budget_.can_hold(static_cast<uint64_t>(all.n) * sizeof(Value)));
   TAMIS_TRY_STATUS(budget_.spend(static_cast<uint64_t>(all.n) >> 4));
   std::vector<Value> out;
-  for (int64_t i = 0; i < all.n; ++i) out.push_back(all.at(budget_, i));
+  for (int64_t i = 0; i < all.n; ++i) out.push_back(all.item(budget_, i));
   return out;
 }
 

@@ -36,7 +36,7 @@ Result<Value> sequence_count(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY(const Sequence all, interpreter.sequence(self));
   TAMIS_TRY_STATUS(interpreter.budget().spend(static_cast<uint64_t>(all.n) >> 4));
   int64_t n = 0;
-  for (int64_t i = 0; i < all.n; ++i) n += is_equal(all.at(interpreter.budget(), i), *bound[0]) ? 1 : 0;
+  for (int64_t i = 0; i < all.n; ++i) n += is_equal(all.item(interpreter.budget(), i), *bound[0]) ? 1 : 0;
   return Value::of(n);
 }
 
@@ -46,7 +46,7 @@ Result<Value> sequence_index(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY(const SliceBounds in, slice_bounds(all.n, bound[1], bound[2], nullptr));
   TAMIS_TRY_STATUS(interpreter.budget().spend(static_cast<uint64_t>(in.n) >> 4));
   for (int64_t i = in.begin; i < in.begin + in.n; ++i)
-    if (is_equal(all.at(interpreter.budget(), i), *bound[0])) return Value::of(i);
+    if (is_equal(all.item(interpreter.budget(), i), *bound[0])) return Value::of(i);
   return fail(ErrorCode::invalid_argument, "value is not in {}", type_name(self));
 }
 

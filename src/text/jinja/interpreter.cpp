@@ -330,7 +330,7 @@ Result<Interpreter::Flow> Interpreter::loop_passes(const Node& node, Loop& loop,
     const Inner inner(*this, scope_);
     if (node.uses_loop && loop_symbol != program_.symbol_ids.end())
       scope_->names.emplace_back(loop_symbol->second, Value::borrowed(Kind::loop, &loop));
-    TAMIS_TRY_STATUS(assign(*node.a, loop.items.at(budget_, loop.index0)));
+    TAMIS_TRY_STATUS(assign(*node.a, loop.items.item(budget_, loop.index0)));
     TAMIS_TRY(const Flow flow, execute_body(*node.body));
     if (scope_->is_captured) loop.is_escaped = true;
     if (flow == Flow::normal) ran_whole_body = true;
@@ -345,7 +345,7 @@ Result<Sequence> Interpreter::filter_items(const Node& node, Sequence all) {
   for (int64_t i = 0; i < all.n; ++i) {
     TAMIS_TRY_STATUS(budget_.spend(1));
     const Inner inner(*this, scope_);
-    Value value = all.at(budget_, i);
+    Value value = all.item(budget_, i);
     TAMIS_TRY_STATUS(assign(*node.a, value));
     TAMIS_TRY(const Value test, evaluate(*node.c));
     if (is_true(test)) kept.push_back(std::move(value));

@@ -42,7 +42,7 @@ struct Namespace {
 struct Sequence {
   Value holder;
   int64_t n = 0;
-  Value at(Budget& budget, int64_t i) const;
+  Value item(Budget& budget, int64_t i) const;
 };
 
 struct Loop {

@@ -1,12 +1,12 @@
 // Filters on numbers, and Python's int() and float() of text.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 
 #include "text/jinja/builtins.h"
 #include "text/jinja/format.h"
 #include "text/jinja/interpreter.h"
+#include "text/jinja/number.h"
 #include "text/jinja/operators.h"
 
 namespace tamis::jinja {
@@ -81,10 +81,7 @@ std::optional<double> parse_real(std::string_view text) {
   if (bare != "inf" && bare != "infinity" && bare != "nan" &&
       bare.find_first_not_of("0123456789.e+-") != std::string_view::npos)
     return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(plain->c_str(), &end);
-  if (end != plain->c_str() + plain->size()) return std::nullopt;
-  return value;
+  return parse_double(*plain);
 }
 
 Result<Value> truncated(double value) {
@@ -134,7 +131,7 @@ Result<Value> absolute(Interpreter&, Self self, Args args) {
 double round_decimal(double value, int64_t digits) {
   if (!std::isfinite(value) || digits > 323) return value;
   if (digits < -308) return std::copysign(0.0, value);
-  if (digits >= 0) return std::strtod(fmt::format("{:.{}f}", value, digits).c_str(), nullptr);
+  if (digits >= 0) return parse_double(fmt::format("{:.{}f}", value, digits)).value_or(value);
   const double scale = std::pow(10.0, static_cast<double>(-digits));
   return std::nearbyint(value / scale) * scale;
 }

@@ -212,7 +212,7 @@ Result<bool> contains(Interpreter& interpreter, const Value& container, const Va
   TAMIS_TRY(const Sequence all, interpreter.sequence(container));
   TAMIS_TRY_STATUS(interpreter.budget().spend(static_cast<uint64_t>(all.n) >> 4));
   for (int64_t i = 0; i < all.n; ++i)
-    if (is_equal(all.at(interpreter.budget(), i), item)) return true;
+    if (is_equal(all.item(interpreter.budget(), i), item)) return true;
   return false;
 }
 

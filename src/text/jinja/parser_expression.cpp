@@ -1,9 +1,7 @@
 // Expressions of the template language, by jinja2's precedence: if/else, or, and, not, comparisons, + -, ~, * / // %,
 // **, unary minus, then attributes, calls, filters and tests.
-#include <cmath>
-#include <cstdlib>
-
 #include "text/jinja/builtins.h"
+#include "text/jinja/number.h"
 #include "text/jinja/parser.h"
 
 namespace tamis::jinja {
@@ -191,7 +189,7 @@ Parser::NodeResult Parser::parse_primary() {
     }
     case TokenKind::real: {
       Node& node = make(NodeKind::literal_real, token.line);
-      node.real = std::strtod(token.text.c_str(), nullptr);
+      node.real = parse_double(token.text).value_or(0);
       advance();
       return finish(node);
     }

@@ -63,14 +63,14 @@ Result<Value> list(Interpreter& interpreter, Self self, Args args) {
 Result<Value> first(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY_STATUS(Bound::match("first", args, {}, 0));
   TAMIS_TRY(const Sequence all, interpreter.sequence(self));
-  return all.n > 0 ? all.at(interpreter.budget(), 0) : interpreter.undefined("No first item, sequence was empty.");
+  return all.n > 0 ? all.item(interpreter.budget(), 0) : interpreter.undefined("No first item, sequence was empty.");
 }
 
 Result<Value> last(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY_STATUS(Bound::match("last", args, {}, 0));
   if (self.is(Kind::generator)) return type_error("'generator' object is not reversible");
   TAMIS_TRY(const Sequence all, interpreter.sequence(self));
-  return all.n > 0 ? all.at(interpreter.budget(), all.n - 1)
+  return all.n > 0 ? all.item(interpreter.budget(), all.n - 1)
                    : interpreter.undefined("No last item, sequence was empty.");
 }
 
@@ -198,10 +198,10 @@ Result<Value> extreme(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY(const Sequence all, interpreter.sequence(self));
   if (all.n == 0) return interpreter.undefined("No aggregated item, sequence was empty.");
   TAMIS_TRY_STATUS(interpreter.budget().spend(static_cast<uint64_t>(all.n) >> 2));
-  Value best = all.at(interpreter.budget(), 0);
+  Value best = all.item(interpreter.budget(), 0);
   TAMIS_TRY(Value best_key, item_key(interpreter, best, bound[1], bound.truth(0, false)));
   for (int64_t i = 1; i < all.n; ++i) {
-    Value item = all.at(interpreter.budget(), i);
+    Value item = all.item(interpreter.budget(), i);
     TAMIS_TRY(Value key, item_key(interpreter, item, bound[1], bound.truth(0, false)));
     TAMIS_TRY(const bool is_better, kMax ? is_less(best_key, key) : is_less(key, best_key));
     if (!is_better) continue;
@@ -218,7 +218,7 @@ Result<Value> sum(Interpreter& interpreter, Self self, Args args) {
   if (total.is_string()) return type_error("sum() can't sum strings [use ''.join(seq) instead]");
   for (int64_t i = 0; i < all.n; ++i) {
     TAMIS_TRY_STATUS(interpreter.budget().spend(1));
-    Value item = all.at(interpreter.budget(), i);
+    Value item = all.item(interpreter.budget(), i);
     if (bound.has(0) && !bound[0]->is_none()) {
       TAMIS_TRY(item, path_item(interpreter, item, *bound[0], nullptr));
     }

@@ -159,7 +159,7 @@ Result<Value> join(Interpreter& interpreter, Self self, Args args) {
   Text out;
   out.is_markup = self.text().is_markup;
   for (int64_t i = 0; i < all.n; ++i) {
-    const Value item = all.at(interpreter.budget(), i);
+    const Value item = all.item(interpreter.budget(), i);
     if (!item.is_string() && !out.is_markup)
       return type_error(fmt::format("sequence item {}: expected str instance, {} found", i, type_name(item)));
     TAMIS_TRY(Text piece, to_text(interpreter, item));

@@ -242,7 +242,7 @@ Result<Value> join(Interpreter& interpreter, Self self, Args args) {
   Text out;
   for (int64_t i = 0; i < all.n; ++i) {
     TAMIS_TRY_STATUS(interpreter.budget().spend(1));
-    Value item = all.at(interpreter.budget(), i);
+    Value item = all.item(interpreter.budget(), i);
     if (bound.has(1) && !bound[1]->is_none()) {
       TAMIS_TRY(item, path_item(interpreter, item, *bound[1], nullptr));
     }

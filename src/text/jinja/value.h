@@ -215,7 +215,7 @@ struct RangeObject : Object {
   RangeObject(Budget& b, int64_t f, int64_t s, int64_t n_items) : Object(b, 64), first(f), step(s), n(n_items) {}
   int64_t first, step, n;
   int64_t stop = 0;  // as given, for printing
-  Value at(int64_t i) const { return Value::of(first + i * step); }
+  Value item(int64_t i) const { return Value::of(first + i * step); }
 };
 // What a call was given.
 struct Arguments {
