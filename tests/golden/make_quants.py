@@ -140,4 +140,5 @@ def main():
     (HERE / "quants_encode.tsv").write_text("".join(lines))
 
 
-main()
+if __name__ == "__main__":
+    main()
