@@ -10,6 +10,7 @@
 #include "text/pretokenizer.h"
 #include "text/unicode.h"
 #include "text/vocab_tokenizer.h"
+#include "text/word_cache.h"
 
 namespace tamis {
 
@@ -51,26 +52,12 @@ std::string ByteAlphabet::encode(std::string_view bytes) const {
 
 namespace {
 
-// Words met earlier in the same call and where their tokens lie in its output. Direct-mapped: a collision just forgets.
-class WordCache {
- public:
-  struct Entry {
-    std::string_view word;
-    uint32_t begin = 0, n = 0;
-  };
-  explicit WordCache(size_t text_bytes) : entries_(text_bytes < 512 ? 64 : 8192) {}
-  Entry& slot(uint64_t hash) { return entries_[hash & (entries_.size() - 1)]; }
-
- private:
-  std::vector<Entry> entries_;
-};
-
 class BpeTokenizer final : public VocabTokenizer {
  public:
   BpeTokenizer(VocabData vocab, const PreTokenizerRow& row, PreTokenizer pre)
       : VocabTokenizer(std::move(vocab)), row_(row), rule_(*row.rule), pre_(std::move(pre)) {
     use_user_defined_in_raw_text();
-    spell_tokens();
+    for (unsigned byte = 0; byte < 256; ++byte) byte_ids_[byte] = find_spelled(std::string(1, static_cast<char>(byte)));
   }
 
   std::string_view pre_name() const override { return row_.name; }
@@ -79,6 +66,7 @@ class BpeTokenizer final : public VocabTokenizer {
     table_ = MergeTable(vocab_.merges.size());
     size_t n_unknown = 0;
     std::string joined;
+    TokenId merged = kNoToken;
     for (size_t i = 0; i < vocab_.merges.size(); ++i) {
       const std::string_view merge = vocab_.merges[i];
       const size_t space = merge.find(' ', 1);
@@ -88,7 +76,9 @@ class BpeTokenizer final : public VocabTokenizer {
                                          "two tokens with a space between them", "E_MERGE"});
       const TokenId left = find_stored(merge.substr(0, space)), right = find_stored(merge.substr(space + 1));
       joined.assign(merge.substr(0, space)).append(merge.substr(space + 1));
-      const TokenId merged = find_stored(joined);
+      // Files mostly list tokens in the order their merges make them: the next one is tried before the hash.
+      ++merged;
+      if (!is_in_range(merged) || text(merged) != joined) merged = find_stored(joined);
       if (is_mergeable(left) && is_mergeable(right) && is_mergeable(merged))
         table_.insert(left, right, {static_cast<uint32_t>(i), merged});
       else
@@ -115,54 +105,24 @@ class BpeTokenizer final : public VocabTokenizer {
     for (const size_t end : pre_.split(text, split)) {
       const std::string_view word = text.substr(begin, end - begin);
       begin = end;
-      WordCache::Entry& entry = cache.slot(hash_bytes(word));
-      if (entry.word == word) {
-        for (uint32_t k = 0; k < entry.n; ++k) out.push_back(out[entry.begin + k]);
-        continue;
-      }
-      const size_t out_begin = out.size();
-      encode_word(word, out, scratch);
-      entry = {word, static_cast<uint32_t>(out_begin), static_cast<uint32_t>(out.size() - out_begin)};
+      cache.append(word, out, [&](std::string_view w, std::vector<TokenId>& ids) { encode_word(w, ids, scratch); });
     }
   }
 
   std::string normal_bytes(TokenId id) const override {
-    return rule_.escapes_spaces ? unescape_space_marks(spelled(id)) : std::string(spelled(id));
+    std::string bytes;
+    if (rule_.is_byte_level && ByteAlphabet::get().decode(text(id), bytes)) return bytes;
+    return rule_.escapes_spaces ? unescape_space_marks(text(id)) : std::string(text(id));
   }
 
  private:
   bool is_mergeable(TokenId id) const {
     return id != kNoToken && (type(id) == TokenType::normal || type(id) == TokenType::user_defined);
   }
-  std::string_view spelled(TokenId id) const {
-    const auto i = static_cast<size_t>(id);
-    return std::string_view(spelling_).substr(spelling_begin_[i], spelling_begin_[i + 1] - spelling_begin_[i]);
-  }
-
-  // What each token means in bytes, side by side in one string; and the index of those that text can become.
-  void spell_tokens() {
-    spelling_begin_.reserve(n_vocab() + 1);
-    by_spelling_ = TokenIndex(n_vocab());
-    byte_ids_.fill(kNoToken);
-    std::vector<TokenId> reachable;
-    for (TokenId id = 0; is_in_range(id); ++id) {
-      spelling_begin_.push_back(spelling_.size());
-      const bool is_spelled = rule_.is_byte_level && ByteAlphabet::get().decode(text(id), spelling_);
-      if (!is_spelled) spelling_ += text(id);
-      if (is_mergeable(id) && !text(id).empty() && (is_spelled || !rule_.is_byte_level)) reachable.push_back(id);
-    }
-    spelling_begin_.push_back(spelling_.size());
-    for (const TokenId id : reachable) {
-      by_spelling_.insert(id, [this](TokenId i) { return spelled(i); });
-      if (spelled(id).size() == 1) byte_ids_[static_cast<uint8_t>(spelled(id)[0])] = id;
-    }
-    if (!rule_.is_byte_level) return;
-    const auto n_missing = std::count(byte_ids_.begin(), byte_ids_.end(), kNoToken);
-    if (n_missing > 0) log_debug("tokenizer: {} of 256 bytes have no token", n_missing);
-  }
-
+  // The token of the given bytes among those that text can become, or kNoToken.
   TokenId find_spelled(std::string_view bytes) const {
-    return by_spelling_.find(bytes, [this](TokenId id) { return spelled(id); });
+    const TokenId id = rule_.is_byte_level ? find_stored(ByteAlphabet::get().encode(bytes)) : find_stored(bytes);
+    return is_mergeable(id) ? id : kNoToken;
   }
 
   void encode_word(std::string_view word, std::vector<TokenId>& out, MergeScratch& scratch) const {
@@ -201,10 +161,7 @@ class BpeTokenizer final : public VocabTokenizer {
   const SplitRule& rule_;
   PreTokenizer pre_;
   MergeTable table_;
-  std::string spelling_;
-  std::vector<size_t> spelling_begin_;
-  TokenIndex by_spelling_;
-  std::array<TokenId, 256> byte_ids_;
+  std::array<TokenId, 256> byte_ids_;  // the token of a single byte, or kNoToken
 };
 
 }  // namespace

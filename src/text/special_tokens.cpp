@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/fault.h"
 #include "base/log.h"
@@ -98,12 +97,12 @@ class Completer {
 
  private:
   VocabResult<void> check_tokens() {
-    std::unordered_set<std::string_view> seen;
-    seen.reserve(vocab_.tokens.size());
+    vocab_.by_text = TokenIndex(vocab_.tokens.size());
+    const auto text_of = [this](TokenId id) { return vocab_.tokens[static_cast<size_t>(id)]; };
     bool byte_seen[256] = {};
     for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
       const std::string_view token = vocab_.tokens[i];
-      if (!token.empty() && !seen.insert(token).second)
+      if (!token.empty() && !vocab_.by_text.insert(static_cast<TokenId>(i), text_of))
         return tl::unexpected(fault("tokenizer.ggml.tokens",
                                     fmt::format("token {} '{}' a second time", i, escape_for_display(token)),
                                     "each token once", "E_TOKEN_DUPLICATE"));
@@ -188,12 +187,22 @@ class Completer {
     type = TokenType::control;
   }
 
+  // A vocabulary learned from text has `</s>` or `<PAD>` as an ordinary piece of HTML: a bare tag of normal type, not
+  // named by the file, means nothing.
+  bool is_plain_text(TokenId id, std::string_view name) const {
+    const SpecialTokens& special = vocab_.special;
+    const bool is_marked = name.starts_with("<|") || name.starts_with("<｜") || name.starts_with("<end_of_");
+    return !is_marked && vocab_.types[static_cast<size_t>(id)] == TokenType::normal && id != special.eos &&
+           id != special.eot && id != special.eom;
+  }
+
   void find_ends() {
     SpecialTokens& special = vocab_.special;
     const Names names = find_well_known(vocab_);
     const auto id_of = [&](std::string_view name) { return names.find(name)->second; };
     for (const auto name : kEndOfTurn)
-      if (special.eot == kNoToken) special.eot = id_of(name);
+      if (special.eot == kNoToken && id_of(name) != kNoToken && !is_plain_text(id_of(name), name))
+        special.eot = id_of(name);
     if (special.eom == kNoToken) special.eom = id_of(kEndOfMessage);
     // Models in which </s> and <|end|> are ordinary marks.
     const bool s_is_text = id_of("<|tool_response>") != kNoToken || id_of("<|plamo:eos|>") != kNoToken;
@@ -203,6 +212,7 @@ class Completer {
     for (const auto name : kEndOfGeneration) {
       const TokenId id = id_of(name);
       if (id == kNoToken || (s_is_text && name == "</s>") || (end_is_text && name == "<|end|>")) continue;
+      if (is_plain_text(id, name)) continue;
       add_end(id);
       make_control(id);
     }

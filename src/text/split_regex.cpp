@@ -186,6 +186,7 @@ class Parser {
       if (mask == 0) return error("an unknown \\p{…}");
       return class_set(mask, false);
     }
+    if (take("x{")) return parse_hex();
     switch (const char32_t c = take_char()) {
       case 's': return class_set(unicode::property_mask("s"), false);
       case 'S': return class_set(unicode::property_mask("s"), true);
@@ -197,6 +198,18 @@ class Parser {
         if (c < 128 && ((c | 32) >= 'a' && (c | 32) <= 'z')) return error("an unknown escape");
         return literal_set(c, false);
     }
+  }
+
+  // After \x{.
+  Result<CharSet> parse_hex() {
+    char32_t value = 0;
+    while (i_ < pattern_.size() && pattern_[i_] != '}' && value <= unicode::kLastCodePoint) {
+      const char c = pattern_[i_++];
+      if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'))) return error("a broken \\x{…}");
+      value = value * 16 + static_cast<char32_t>(c <= '9' ? c - '0' : c - 'A' + 10);
+    }
+    if (!take("}") || value > unicode::kLastCodePoint) return error("a broken \\x{…}");
+    return literal_set(value, false);
   }
 
   // After '['. `a&&b` makes several terms; a nested set joins the term it stands in.
@@ -240,10 +253,19 @@ class Parser {
       char32_t high = low;
       if (at("-") && !at("-]")) {
         take("-");
-        take("\\");
-        high = take_char();
+        if (take("\\")) {
+          TAMIS_TRY(const CharSet end, parse_escape());
+          if (end.terms[0].ranges.size() != 1) return error("a range without an end");
+          high = end.terms[0].ranges[0].first;
+        } else {
+          high = take_char();
+        }
       }
-      term.ranges.emplace_back(low, high);
+      const CharSet alone = literal_set(low, ignore_case_);
+      if (low == high)
+        term.ranges.insert(term.ranges.end(), alone.terms[0].ranges.begin(), alone.terms[0].ranges.end());
+      else
+        term.ranges.emplace_back(low, high);
       return {};
     }
     if (item.terms.size() != 1) return error("a nested intersection");

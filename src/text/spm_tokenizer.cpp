@@ -3,6 +3,7 @@
 // arXiv:1808.06226; order of merges and treatment of user-defined and unused pieces as in sentencepiece 0.2
 // (bpe_model.cc).
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "base/fault.h"
 #include "text/unicode.h"
 #include "text/vocab_tokenizer.h"
+#include "text/word_cache.h"
 
 namespace tamis {
 namespace {
@@ -27,9 +29,11 @@ class SpmTokenizer final : public VocabTokenizer {
       if (type(id) != TokenType::normal && type(id) != TokenType::user_defined && type(id) != TokenType::unused)
         continue;
       pieces_.insert(id, text_of);
+      note_joints(text(id));
       longest_piece_ = std::max(longest_piece_, text(id).size());
     }
     user_defined_ = AddedTokens(std::move(user_defined));
+    for (unsigned byte = 0; byte < 256; ++byte) has_all_bytes_ &= byte_token(static_cast<uint8_t>(byte)) != kNoToken;
   }
 
  protected:
@@ -37,7 +41,13 @@ class SpmTokenizer final : public VocabTokenizer {
     std::string escaped;
     if (vocab_.special.add_space_prefix && follows_special) escaped = kSpaceMark;
     for (const char c : text) c == ' ' ? escaped.append(kSpaceMark) : escaped.append(1, c);
-    Merger(*this, escaped).run(out);
+    WordCache cache(escaped.size());
+    const auto encode_word = [this](std::string_view word, std::vector<TokenId>& ids) { Merger(*this, word).run(ids); };
+    for (size_t begin = 0; begin < escaped.size();) {
+      const size_t end = word_end(escaped, begin);
+      cache.append(std::string_view(escaped).substr(begin, end - begin), out, encode_word);
+      begin = end;
+    }
   }
 
   std::string normal_bytes(TokenId id) const override { return unescape_space_marks(text(id)); }
@@ -46,6 +56,23 @@ class SpmTokenizer final : public VocabTokenizer {
   TokenId find_piece(std::string_view bytes) const {
     if (bytes.size() > longest_piece_) return kNoToken;
     return pieces_.find(bytes, [this](TokenId id) { return text(id); });
+  }
+
+  // Remembers after which bytes a space mark may stand inside a piece.
+  void note_joints(std::string_view piece) {
+    for (size_t at = piece.find(kSpaceMark, 1); at != std::string_view::npos; at = piece.find(kSpaceMark, at + 1))
+      joins_space_mark_[static_cast<uint8_t>(piece[at - 1])] = true;
+  }
+
+  // Where the text may be cut without changing its tokens: before a space mark that no piece has after the byte in
+  // front of it. (A run of unknown text may cross any border, so a vocabulary without byte tokens is not cut.)
+  size_t word_end(std::string_view text, size_t begin) const {
+    for (size_t at = begin; has_all_bytes_;) {
+      at = text.find(kSpaceMark, at + 1);
+      if (at == std::string_view::npos) break;
+      if (!joins_space_mark_[static_cast<uint8_t>(text[at - 1])]) return at;
+    }
+    return text.size();
   }
 
   struct Symbol {
@@ -172,6 +199,8 @@ class SpmTokenizer final : public VocabTokenizer {
 
   TokenIndex pieces_;  // normal, user-defined and unused tokens
   size_t longest_piece_ = 0;
+  std::array<bool, 256> joins_space_mark_{};
+  bool has_all_bytes_ = true;
   AddedTokens user_defined_;
 };
 

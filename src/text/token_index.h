@@ -28,40 +28,50 @@ inline uint64_t hash_bytes(std::string_view bytes) {
   return hash ^ (hash >> 32);
 }
 
+// Slots hold a part of the hash beside the id, so that texts are read only when they very likely match.
 class TokenIndex {
  public:
   TokenIndex() = default;
-  // `texts` must outlive the index: only views of it are compared.
   explicit TokenIndex(size_t n_expected) {
     size_t n_slots = 16;
-    while (n_slots < n_expected * 2) n_slots *= 2;
-    slots_.assign(n_slots, kNoToken);
+    while (n_slots < n_expected + n_expected / 2) n_slots *= 2;
+    slots_.resize(n_slots);
   }
 
-  // The first of two equal texts stays. TextOf: TokenId → std::string_view.
+  // False (and nothing changed) when an equal text is there already. TextOf: TokenId → std::string_view of a text that
+  // outlives the index. Requires: no more inserts than announced.
   template <class TextOf>
-  void insert(TokenId id, const TextOf& text_of) {
+  bool insert(TokenId id, const TextOf& text_of) {
     const std::string_view text = text_of(id);
-    for (size_t slot = hash_bytes(text) & (slots_.size() - 1);; slot = (slot + 1) & (slots_.size() - 1)) {
-      if (slots_[slot] == kNoToken) {
-        slots_[slot] = id;
-        return;
-      }
-      if (text_of(slots_[slot]) == text) return;
-    }
+    Slot& slot = slots_[slot_of(text, text_of)];
+    if (slot.id != kNoToken) return false;
+    slot = {static_cast<uint32_t>(hash_bytes(text) >> 32), id};
+    return true;
   }
 
   template <class TextOf>
   TokenId find(std::string_view text, const TextOf& text_of) const {
-    if (slots_.empty()) return kNoToken;
-    for (size_t slot = hash_bytes(text) & (slots_.size() - 1);; slot = (slot + 1) & (slots_.size() - 1)) {
-      const TokenId id = slots_[slot];
-      if (id == kNoToken || text_of(id) == text) return id;
-    }
+    return slots_.empty() ? kNoToken : slots_[slot_of(text, text_of)].id;
   }
 
  private:
-  std::vector<TokenId> slots_;  // a power of two, at most half full
+  struct Slot {
+    uint32_t tag = 0;
+    TokenId id = kNoToken;
+  };
+
+  // The slot of `text`, or the free one where it belongs.
+  template <class TextOf>
+  size_t slot_of(std::string_view text, const TextOf& text_of) const {
+    const uint64_t hash = hash_bytes(text);
+    const auto tag = static_cast<uint32_t>(hash >> 32);
+    size_t i = hash & (slots_.size() - 1);
+    while (slots_[i].id != kNoToken && (slots_[i].tag != tag || text_of(slots_[i].id) != text))
+      i = (i + 1) & (slots_.size() - 1);
+    return i;
+  }
+
+  std::vector<Slot> slots_;  // a power of two, at most two thirds full
 };
 
 }  // namespace tamis

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "formats/gguf.h"
+#include "text/token_index.h"
 #include "text/tokenizer.h"
 
 namespace tamis {
@@ -30,6 +31,7 @@ struct VocabData {
   bool remove_extra_whitespaces = false;
   bool is_lower_case = true;           // bert: tokenizer.ggml.normalizer.lowercase
   std::optional<bool> strips_accents;  // bert; default: as is_lower_case
+  TokenIndex by_text;                  // of all tokens but empty ones; made by complete_vocab
   std::shared_ptr<const void> owner;   // keeps the viewed bytes alive
 };
 

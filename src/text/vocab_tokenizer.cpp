@@ -1,16 +1,16 @@
 // The parts of encoding and decoding that do not depend on the model.
 #include "text/vocab_tokenizer.h"
 
+#include <algorithm>
+
 namespace tamis {
 
-VocabTokenizer::VocabTokenizer(VocabData vocab) : vocab_(std::move(vocab)), index_(vocab_.tokens.size()) {
+VocabTokenizer::VocabTokenizer(VocabData vocab) : vocab_(std::move(vocab)) {
   byte_tokens_.fill(kNoToken);
   ends_.resize(n_vocab());
   std::vector<std::pair<std::string_view, TokenId>> parsed;
-  const auto text_of = [this](TokenId id) { return text(id); };
   for (TokenId id = 0; is_in_range(id); ++id) {
     if (text(id).empty()) continue;
-    index_.insert(id, text_of);
     if (type(id) == TokenType::control || type(id) == TokenType::unknown) parsed.emplace_back(text(id), id);
     if (type(id) == TokenType::byte) byte_tokens_[byte_of_token(text(id)).value_or(0)] = id;
   }
@@ -35,15 +35,47 @@ std::optional<TokenId> VocabTokenizer::find_token(std::string_view stored_text) 
   return id == kNoToken ? std::nullopt : std::optional<TokenId>(id);
 }
 
-std::vector<TokenId> VocabTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+// A user-defined token that models use as a control token (`<tool_call>`, `</think>`, `<|fim_prefix|>`), unlike the
+// HTML tags and runs of white space of some vocabularies.
+bool VocabTokenizer::looks_like_control(TokenId id) const {
+  if (type(id) != TokenType::user_defined) return true;
+  const std::string_view name = text(id);
+  const bool is_bracketed =
+      (name.starts_with('<') && name.ends_with('>')) || (name.starts_with('[') && name.ends_with(']'));
+  if (!is_bracketed) return false;
+  for (const std::string_view mark : {"|", "_", "think", "tool", "\xef\xbd\x9c"})
+    if (name.find(mark) != std::string_view::npos) return true;
+  return false;
+}
+
+AddedTokens::Match VocabTokenizer::next_added(std::string_view text, size_t from,
+                                              std::span<const std::pair<size_t, size_t>> literal_ranges,
+                                              bool parses_special) const {
+  const AddedTokens& added = parses_special ? when_parsed_ : always_;
+  AddedTokens::Match match = added.find(text, from);
+  while (match.id != kNoToken && !literal_ranges.empty()) {
+    const auto range = std::upper_bound(literal_ranges.begin(), literal_ranges.end(), match.begin,
+                                        [](size_t at, const auto& r) { return at < r.second; });
+    const bool is_masked = range != literal_ranges.end() && range->first < match.end && looks_like_control(match.id);
+    if (!is_masked) break;
+    const AddedTokens::Match plain = always_.empty() ? AddedTokens::Match{match.begin, match.begin, kNoToken}
+                                                     : always_.longest_at(text, match.begin);
+    if (plain.id != kNoToken && !looks_like_control(plain.id)) return plain;
+    match = added.find(text, match.begin + 1);
+  }
+  return match;
+}
+
+std::vector<TokenId> VocabTokenizer::encode_masked(std::string_view text,
+                                                   std::span<const std::pair<size_t, size_t>> literal_ranges,
+                                                   const EncodeOptions& options) const {
   std::vector<TokenId> out;
   const SpecialTokens& special = vocab_.special;
   const bool is_bert = special.cls != kNoToken && vocab_.model == "bert";
   if (options.add_special && (special.add_bos || is_bert)) out.push_back(special.bos);
-  const AddedTokens& added = options.parse_special ? when_parsed_ : always_;
   bool follows_special = true;
   for (size_t i = 0; i < text.size();) {
-    const AddedTokens::Match match = added.find(text, i);
+    const AddedTokens::Match match = next_added(text, i, literal_ranges, options.parse_special);
     if (match.begin > i) {
       encode_text(text.substr(i, match.begin - i), follows_special, out);
       follows_special = false;

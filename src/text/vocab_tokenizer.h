@@ -29,7 +29,11 @@ class VocabTokenizer : public Tokenizer {
   }
   std::optional<TokenId> find_token(std::string_view stored_text) const override;
 
-  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override;
+  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override {
+    return encode_masked(text, {}, options);
+  }
+  std::vector<TokenId> encode_masked(std::string_view text, std::span<const std::pair<size_t, size_t>> literal_ranges,
+                                     const EncodeOptions& options) const override;
   std::string token_bytes(TokenId id, bool show_control) const override;
   std::string decode(std::span<const TokenId> ids, bool show_control) const override;
 
@@ -46,7 +50,7 @@ class VocabTokenizer : public Tokenizer {
   float score(TokenId id) const { return vocab_.scores[static_cast<size_t>(id)]; }
   // By stored text, any type.
   TokenId find_stored(std::string_view stored_text) const {
-    return index_.find(stored_text, [this](TokenId id) { return text(id); });
+    return vocab_.by_text.find(stored_text, [this](TokenId id) { return text(id); });
   }
   // The token of a byte among `<0xNN>` tokens, or kNoToken.
   TokenId byte_token(uint8_t byte) const { return byte_tokens_[byte]; }
@@ -58,7 +62,11 @@ class VocabTokenizer : public Tokenizer {
   VocabData vocab_;
 
  private:
-  TokenIndex index_;
+  // The next added token at or after `from` that may be recognised there.
+  AddedTokens::Match next_added(std::string_view text, size_t from,
+                                std::span<const std::pair<size_t, size_t>> literal_ranges, bool parses_special) const;
+  bool looks_like_control(TokenId id) const;
+
   AddedTokens always_, when_parsed_;  // looked for always; and with parse_special (a superset)
   std::vector<uint8_t> ends_;         // [n_vocab] 1 for tokens that end an answer
   std::array<TokenId, 256> byte_tokens_;

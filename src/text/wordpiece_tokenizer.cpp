@@ -66,7 +66,8 @@ class WordPieceTokenizer final : public VocabTokenizer {
     for (size_t i = 0; i < text.size();) {
       const unicode::Char c = unicode::char_at(text, i);
       i += c.length;
-      if (unicode::is_whitespace(c.code_point)) {
+      const bool is_line_space = c.code_point == '\t' || c.code_point == '\n' || c.code_point == '\r';
+      if (is_line_space || (unicode::is_whitespace(c.code_point) && !has_class(c.code_point, other))) {
         cleaned += ' ';
       } else if (c.code_point != 0 && c.code_point != unicode::kReplacement && !has_class(c.code_point, other)) {
         if (is_cjk(c.code_point)) cleaned += ' ';
