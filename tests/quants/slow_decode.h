@@ -13,14 +13,12 @@
 
 namespace tamis::slow {
 
-// Bits [first, first + n) of a little-endian bit string.
+// Bits [first, first + n) of a little-endian bit string, n ≤ 32. Reads only the bytes that hold them.
 inline uint32_t bits(const uint8_t* bytes, size_t first, int n) {
-  uint32_t out = 0;
-  for (int i = 0; i < n; ++i) {
-    const size_t at = first + static_cast<size_t>(i);
-    out |= static_cast<uint32_t>((bytes[at / 8] >> (at % 8)) & 1) << i;
-  }
-  return out;
+  const size_t end = first + static_cast<size_t>(n);
+  uint64_t word = 0;
+  for (size_t at = first / 8; 8 * at < end; ++at) word |= uint64_t{bytes[at]} << (8 * (at - first / 8));
+  return static_cast<uint32_t>((word >> (first % 8)) & ((uint64_t{1} << n) - 1));
 }
 
 // A number of `n_exponent` and `n_mantissa` bits and a sign above them, by arithmetic.
