@@ -5,9 +5,7 @@
 #include "cli/model_path.h"
 
 namespace tamis::cli {
-namespace {
 
-// Options that exist for all verbs and mean nothing, or nothing yet, to the backends of this build.
 Status check_unused_options(const Args& args) {
   for (const char* name : {"--ram-budget", "--trace-tensors"})
     if (args.has(name)) return fail(ErrorCode::unsupported, "{} is not supported by this build", name);
@@ -20,15 +18,6 @@ Status check_unused_options(const Args& args) {
     log_warning("-ngl: this build has no GPU backend; all layers stay on the CPU");
   return {};
 }
-
-// A file that lacks a key or tensor is a bad file; only a missing file is "not found".
-Error as_file_error(Error error) {
-  const bool is_inside = error.site && !error.site->section.empty();
-  if (error.code == ErrorCode::not_found && is_inside) error.code = ErrorCode::format;
-  return error;
-}
-
-}  // namespace
 
 OptionSpec context_option(std::string_view help) {
   return {.names = "-c,--ctx-size",

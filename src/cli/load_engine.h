@@ -15,6 +15,10 @@ struct LoadedEngine {
   std::shared_ptr<const Engine> engine;
 };
 
+// Options that exist for all verbs and mean nothing, or nothing yet, to the backends of this build: refused when
+// ignoring them would change what the user asked for.
+Status check_unused_options(const Args& args);
+
 // -c and -b, for verbs that choose context and chunk size.
 OptionSpec context_option(std::string_view help);
 OptionSpec batch_option();

@@ -8,6 +8,12 @@
 
 namespace tamis {
 
+Error as_file_error(Error error) {
+  const bool is_inside = error.site && !error.site->section.empty();
+  if (error.code == ErrorCode::not_found && is_inside) error.code = ErrorCode::format;
+  return error;
+}
+
 std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx) {
   const auto n_padded = checked_pad(n_ctx, KvCache::kPageTokens);
   uint64_t total = 0;

@@ -67,6 +67,10 @@ class Engine {
   mutable std::optional<Result<ChatTemplate>> template_;
 };
 
+// A loading error as the program reports it: a file that lacks a key or tensor is a bad file (format); only a missing
+// file is not_found.
+Error as_file_error(Error error);
+
 // Bytes of keys and values of `n_ctx` tokens; nothing when the number does not fit 64 bits.
 std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx);
 

@@ -1,0 +1,101 @@
+// LanguageModel over engine/: loading, text and tokens, raw completion.
+#include "tamis/model.h"
+
+#include <new>
+
+#include "api/backends.h"
+#include "api/model_state.h"
+#include "engine/session.h"
+
+namespace tamis {
+namespace {
+
+Result<std::shared_ptr<LanguageModel::State>> load_state(const std::string& path, const ModelOptions& options) {
+  auto state = std::make_shared<LanguageModel::State>();
+  state->path = path;
+  state->parse_content_special = options.parse_content_special;
+  state->pool = ThreadPool::create(options.n_threads);
+  TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(options.backend, state->pool.get()));
+  EngineOptions engine_options;
+  engine_options.n_ctx = options.n_ctx;
+  engine_options.n_batch = options.n_batch;
+  engine_options.tokenizer.pre = options.pre;
+  auto engine = Engine::load(path, std::move(backend), engine_options);
+  if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
+  state->engine = *std::move(engine);
+  return state;
+}
+
+}  // namespace
+
+Result<LanguageModel> LanguageModel::load(const std::string& path, const ModelOptions& options) {
+  try {
+    TAMIS_TRY(std::shared_ptr<State> state, load_state(path, options));
+    return LanguageModel(std::move(state));
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "{}: out of memory while loading", path);
+  }
+}
+
+ModelInfo LanguageModel::info() const {
+  const Engine& engine = *state_->engine;
+  const Model& model = engine.model();
+  ModelInfo info;
+  info.path = state_->path;
+  if (const auto name = model.file.get_string("general.name")) info.name = *name;
+  info.architecture = model.arch.name;
+  info.backend = engine.backend_name();
+  info.file_bytes = model.file.size_bytes();
+  for (const GgufTensor& tensor : model.file.tensors()) info.n_parameters += tensor.shape.n_elements();
+  info.n_layers = model.hyper.n_layers;
+  info.n_embd = model.hyper.n_embd;
+  info.n_vocab = model.n_vocab();
+  info.n_ctx_train = model.n_ctx_train();
+  info.n_ctx = engine.n_ctx();
+  info.n_threads = state_->pool->n_threads();
+  info.kv_bytes = engine.kv_bytes_of_context();
+  info.has_chat_template = engine.has_chat_template();
+  info.warnings = engine.warnings();
+  return info;
+}
+
+std::vector<int32_t> LanguageModel::tokenize(std::string_view text, bool add_special, bool parse_special) const {
+  return state_->engine->tokenizer()->encode(text, {.add_special = add_special, .parse_special = parse_special});
+}
+
+std::string LanguageModel::detokenize(std::span<const int32_t> ids) const {
+  return state_->engine->tokenizer()->decode(ids);
+}
+
+Result<Answer> LanguageModel::complete(std::string_view prompt, const GenerateOptions& options,
+                                       const OnText& on_text) const {
+  try {
+    std::vector<int32_t> tokens = tokenize(prompt, true, true);
+    const SpecialTokens& special = state_->engine->tokenizer()->special();
+    if (tokens.empty() && special.bos != kNoToken) tokens.push_back(special.bos);
+    if (tokens.empty())
+      return fail(ErrorCode::invalid_argument,
+                  "prompt: got an empty text, and the model has no BOS token to begin with");
+    Session session(state_->engine);
+    TAMIS_TRY(Generation generation, generate(session, tokens, to_engine(options), on_text));
+    return from_engine(std::move(generation));
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "out of memory while generating");
+  }
+}
+
+Result<std::vector<float>> LanguageModel::logits(std::span<const int32_t> ids) const {
+  try {
+    Session session(state_->engine);
+    std::vector<float> all;
+    TAMIS_TRY_STATUS(session.append_all(ids, 0, [&](size_t, std::span<const float> rows) -> Status {
+      all.insert(all.end(), rows.begin(), rows.end());
+      return {};
+    }));
+    return all;
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "out of memory for the logits of {} tokens", ids.size());
+  }
+}
+
+}  // namespace tamis

@@ -1,0 +1,178 @@
+// `tamis run [-m MODEL] [PROMPT]`: answers and exits, or chats on a terminal.
+#include "cli/run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/interrupt.h"
+#include "cli/load_engine.h"
+#include "cli/model_path.h"
+#include "formats/json.h"
+
+namespace tamis::cli {
+namespace {
+
+constexpr size_t kMaxPromptBytes = size_t{256} << 20;
+
+Result<std::string> read_stdin() {
+  std::string text;
+  for (;;) {
+    char chunk[65536];
+    const ssize_t n = ::read(STDIN_FILENO, chunk, sizeof chunk);
+    if (n < 0 && errno == EINTR && !stop_flag().load()) continue;
+    if (n < 0) return fail(ErrorCode::io, "stdin: cannot be read");
+    if (n == 0) break;
+    text.append(chunk, static_cast<size_t>(n));
+    if (text.size() > kMaxPromptBytes)
+      return fail(ErrorCode::invalid_argument, "stdin: holds more than {} bytes", kMaxPromptBytes);
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+// The prompt's words joined by spaces, -p, -f or piped stdin; nothing when a chat is meant.
+Result<std::optional<std::string>> prompt_of(const Args& args) {
+  const std::vector<std::string> words = args.texts("PROMPT");
+  if (!words.empty()) {
+    std::string prompt = words.front();
+    for (size_t i = 1; i < words.size(); ++i) prompt += " " + words[i];
+    return prompt;
+  }
+  if (args.has("-p")) return args.text("-p");
+  if (args.has("-f")) {
+    TAMIS_TRY(std::string text, read_text_file(args.text("-f"), kMaxPromptBytes));
+    if (text.ends_with('\n')) text.pop_back();
+    return text;
+  }
+  if (::isatty(STDIN_FILENO) != 0) return std::optional<std::string>();
+  TAMIS_TRY(std::string text, read_stdin());
+  return text;
+}
+
+Result<LanguageModel> load_model_of(const Args& args) {
+  TAMIS_TRY_STATUS(check_unused_options(args));
+  ModelOptions options;
+  options.backend = args.text("--backend");
+  options.pre = args.text("--pre");
+  options.parse_content_special = args.flag("--hf-special");
+  TAMIS_TRY(options.n_threads, integer_option(args, "--threads", 0));
+  TAMIS_TRY(options.n_ctx, integer_option(args, "-c", 0, 0));
+  options.n_batch = static_cast<uint32_t>(args.integer("-b"));
+  TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
+  TAMIS_TRY(LanguageModel model, LanguageModel::load(path, options));
+  const ModelInfo info = model.info();
+  for (const std::string& warning : info.warnings) log_warning("{}", warning);
+  log_info("{} ({}, {} layers), context {}, {} threads", info.name.empty() ? path : info.name, info.architecture,
+           info.n_layers, info.n_ctx, info.n_threads);
+  return model;
+}
+
+std::string answer_json(const Answer& answer, const ModelInfo& info) {
+  Json out = Json::object();
+  out.set("schema", 1);
+  out.set("model", info.path);
+  out.set("text", answer.text);
+  out.set("finish_reason", std::string(finish_reason_name(answer.finish)));
+  out.set("context_full", answer.finish == FinishReason::context_full);
+  out.set("n_prompt", uint64_t{answer.n_prompt});
+  out.set("n_generated", uint64_t{answer.tokens.size()});
+  out.set("seed", answer.seed);
+  out.set("prompt_seconds", answer.prompt_seconds);
+  out.set("first_token_seconds", answer.first_token_seconds);
+  out.set("generate_seconds", answer.generate_seconds);
+  return out.dump() + "\n";
+}
+
+Result<Answer> answer_once(const LanguageModel& model, const Args& args, const std::string& prompt,
+                           const GenerateOptions& options, const OnText& on_text) {
+  if (args.flag("--raw")) return model.complete(prompt, options, on_text);
+  if (!model.info().has_chat_template) {
+    log_warning(
+        "this model has no chat template: the prompt is continued as it stands (--raw says so without this line)");
+    return model.complete(prompt, options, on_text);
+  }
+  TAMIS_TRY(Chat chat, Chat::start(model, args.text("-sys")));
+  return chat.send(prompt, options, on_text);
+}
+
+Result<int> run_once(const LanguageModel& model, const Args& args, const std::string& prompt,
+                     const GenerateOptions& options) {
+  const bool as_json = args.flag("--json");
+  TAMIS_TRY(const Answer answer, answer_once(model, args, prompt, options, as_json ? OnText() : OnText(print_piece)));
+  TAMIS_TRY_STATUS(print_out(as_json ? answer_json(answer, model.info()) : "\n"));
+  if (answer.finish == FinishReason::context_full)
+    log_warning("the context of {} tokens is full; -c makes it larger", model.info().n_ctx);
+  print_timings(answer);
+  if (answer.finish == FinishReason::cancelled) return fail(ErrorCode::cancelled, "stopped");
+  return 0;
+}
+
+Result<int> run_run(const Args& args) {
+  TAMIS_TRY(const std::optional<std::string> prompt, prompt_of(args));
+  TAMIS_TRY(GenerateOptions options, generate_options(args, prompt ? 0.0f : 0.8f));
+  TAMIS_TRY(const LanguageModel model, load_model_of(args));
+  options.cancel = &stop_flag();
+  if (prompt) return run_once(model, args, *prompt, options);
+  if (args.flag("--raw") || !model.info().has_chat_template)
+    return fail(ErrorCode::invalid_argument, "{}: a PROMPT is needed{}", model.info().path,
+                args.flag("--raw") ? " with --raw" : ": the model has no chat template");
+  return run_chat(model, options, args.text("-sys"));
+}
+
+}  // namespace
+
+Status print_piece(std::string_view text) { return print_out(text); }
+
+void print_timings(const Answer& answer) {
+  const auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
+  log_info(
+      "prompt {} tokens ({} reused), {:.1f} tokens/s; first token after {:.2f} s; generated {} tokens, {:.1f} "
+      "tokens/s; seed {}",
+      answer.n_prompt, answer.n_cached, rate(answer.n_prompt - answer.n_cached, answer.prompt_seconds),
+      answer.first_token_seconds, answer.tokens.size(), rate(answer.tokens.size(), answer.generate_seconds),
+      answer.seed);
+}
+
+Verb run_verb() {
+  return {
+      .name = "run",
+      .summary = "answer a prompt, or chat",
+      .details =
+          "With a PROMPT (or -p, -f, or text piped in) the model answers it and the program exits. Without one, on a "
+          "terminal, it is a "
+          "chat; /help lists its commands, and Ctrl-C stops an answer.\n\n"
+          "The prompt is a user's message under the model's chat template, unless --raw is given or the model has "
+          "none: then the "
+          "text is continued as it stands. When the context is full the answer ends (finish reason \"length\"); "
+          "nothing is shifted "
+          "out. An empty prompt is an empty message, or with --raw the BOS token alone.",
+      .positionals = {{.name = "PROMPT",
+                       .help = "what to answer; several words are joined",
+                       .is_required = false,
+                       .is_repeatable = true}},
+      .options = model_options() +
+                 std::vector<OptionSpec>{
+                     {.names = "-p,--prompt", .kind = OptionKind::text, .value_name = "TEXT", .help = "the prompt"},
+                     {.names = "-f,--file",
+                      .kind = OptionKind::text,
+                      .value_name = "FILE",
+                      .help = "a file that holds the prompt"},
+                     {.names = "-sys,--system-prompt",
+                      .kind = OptionKind::text,
+                      .value_name = "TEXT",
+                      .help = "the system message"},
+                     {.names = "--raw", .help = "no chat template: continue the prompt as it stands"},
+                     context_option("context, tokens; default: what the model was trained for, at most 4096"),
+                     batch_option()} +
+                 generate_option_specs(),
+      .run = run_run,
+  };
+}
+
+}  // namespace tamis::cli

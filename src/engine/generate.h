@@ -1,0 +1,42 @@
+// Prompt tokens in, an answer out: the loop of decoder, sampler, stream decoder and stop matcher.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/sampling_params.h"
+#include "engine/session.h"
+
+namespace tamis {
+
+enum class GenerationEnd : uint8_t { end_of_text, stop_string, token_limit, context_full, cancelled };
+
+struct GenerationOptions {
+  SamplingParams sampling;
+  int64_t n_predict = -1;  // tokens at most; < 0 = until the model ends or the context is full
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct Generation {
+  std::string text;
+  std::vector<TokenId> tokens;  // chosen ones; the end-of-generation token is not among them
+  GenerationEnd end = GenerationEnd::end_of_text;
+  uint64_t seed = 0;
+  size_t n_prompt = 0, n_cached = 0;
+  double prompt_seconds = 0, first_token_seconds = 0, generate_seconds = 0;
+};
+
+// Brings the session to `prompt` (tokens it already holds in common are kept) and generates. When the context is full
+// the answer ends; nothing is shifted out. The last chosen token is in the answer but not yet in the session. Errors:
+// invalid_argument for parameters that make no sense, an empty prompt, a prompt longer than the context; internal when
+// the model computes NaN; what on_text returns; those of Session::append. Cancelling is no error.
+Result<Generation> generate(Session& session, std::span<const TokenId> prompt, const GenerationOptions& options,
+                            const std::function<Status(std::string_view)>& on_text);
+
+}  // namespace tamis
