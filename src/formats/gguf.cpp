@@ -17,7 +17,8 @@ Result<GgufFile> without_bad_alloc(F open) {
   try {
     return open();
   } catch (const std::bad_alloc&) {
-    return tl::unexpected<Error>(Error{ErrorCode::out_of_memory, {}, nullptr});
+    // Short enough for a std::string to hold without allocating.
+    return tl::unexpected<Error>(Error{ErrorCode::out_of_memory, "out of memory", nullptr});
   }
 }
 

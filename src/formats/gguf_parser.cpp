@@ -92,6 +92,12 @@ GgufParser::GgufParser(std::shared_ptr<ByteSource> source, const GgufOptions& op
 Result<std::shared_ptr<GgufFile::State>> GgufParser::parse() {
   auto parsed = parse_once();
   if (parsed || !is_strict()) return parsed;
+  // What this pass holds is given back before another begins: one file's memory at a time.
+  (void)window_.release();
+  std::deque<uint32_t>().swap(value_ends_);
+  std::vector<GgufKv>().swap(state_->kvs);
+  std::vector<GgufTensor>().swap(state_->tensors);
+  state_->shards[0].metadata.reset();
   if (auto blamed = blame_count(parsed.error())) return tl::unexpected<Error>(*std::move(blamed));
   return parsed;
 }
@@ -367,7 +373,10 @@ Status GgufParser::scan_array() {
 Status GgufParser::need(uint64_t n) {
   if (window_.ensure(n)) [[likely]]
     return {};
-  if (window_.failure()) return tl::unexpected<Error>(*window_.failure());
+  if (window_.failure()) {
+    const std::string& path = state_->shards[0].path;
+    return tl::unexpected<Error>(path.empty() ? *window_.failure() : with_file(*window_.failure(), path));
+  }
   if (window_.is_over_limit())
     return bad(window_.position(), "more metadata",
                fmt::format("at most {} bytes (limit)", options_.limits.metadata_bytes), "E_LIMIT");

@@ -114,11 +114,10 @@ std::optional<std::vector<std::string_view>> GgufArray::strings() const {
 
 namespace {
 
-// Bytes of one encoded value at the front of `bytes`, or nothing when it does not end inside. Arrays inside arrays are
-// counted down on one counter: all that matters is how many values are still to be skipped, at most kMaxDepth of them
-// of differing type.
+// Bytes of one encoded value at the front of `bytes`, or nothing when it does not end inside. Arrays in arrays are
+// walked on a fixed stack, one level more than the parser lets through.
 std::optional<uint64_t> encoded_bytes(GgufType type, std::span<const std::byte> bytes) {
-  constexpr uint32_t kMaxDepth = 8;
+  constexpr uint32_t kMaxDepth = 10;
   struct Level {
     GgufType type;
     uint64_t left;

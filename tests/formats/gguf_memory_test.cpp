@@ -148,6 +148,20 @@ TEST(GgufMemory, CountsThatNothingBacksAllocateNothing) {
   }
 }
 
+// A strict refusal looks for the count that would make the file whole; the bound holds for that search too.
+TEST(GgufMemory, LookingForTheWrongCountStaysWithinTheBound) {
+  if (!TAMIS_COUNTS_MEMORY) GTEST_SKIP() << "a sanitizer owns the allocator";
+  for (const auto& [bytes, at, n] :
+       {std::tuple(small_tensors(50000), 8, 49999), std::tuple(small_tensors(50000), 16, 2)}) {
+    const std::string changed = std::string(bytes).replace(static_cast<size_t>(at), 8, u64(static_cast<uint64_t>(n)));
+    const Measured measured = measure(std::make_shared<TestSource>(changed), GgufMode::strict);
+    ASSERT_FALSE(measured.file);
+    EXPECT_EQ(measured.file.error().site->byte_offset, static_cast<uint64_t>(at)) << measured.file.error().to_string();
+    const uint64_t metadata_bytes = bytes.size() - 50000 * 8;
+    EXPECT_LE(measured.counters.peak_bytes, static_cast<int64_t>(4 * metadata_bytes + (256 << 10)));
+  }
+}
+
 // Every allocation of opening fails once: an error, everything given back, and the same source opens the next time.
 TEST(GgufMemory, EveryAllocationMayFail) {
   if (!TAMIS_COUNTS_MEMORY) GTEST_SKIP() << "a sanitizer owns the allocator";

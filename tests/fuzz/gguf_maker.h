@@ -37,6 +37,7 @@ class GgufMaker {
   // A valid file of up to 7 keys and 7 tensors.
   const std::string& make() {
     bytes_.reserve(2048);
+    fields_.reserve(256);
     bytes_ += "GGUF";
     field(4, 2 + draw_.below(2));
     const uint32_t n_tensors = draw_.below(8), n_kv = draw_.below(8);
@@ -114,24 +115,29 @@ class GgufMaker {
     fields_.push_back({static_cast<uint32_t>(bytes_.size()), content.empty() ? 0u : 1u});
     bytes_ += content;
   }
+  void repeated(uint32_t n, char c) {
+    field(8, n);
+    fields_.push_back({static_cast<uint32_t>(bytes_.size()), n == 0 ? 0u : 1u});
+    bytes_.append(n, c);
+  }
 
   void add_kv(uint32_t i) {
     const uint32_t kind = draw_.below(16);
     if (kind == 13 && alignment_ == 0) {
-      alignment_ = uint32_t{8} << draw_.below(8);
+      alignment_ = uint32_t{8} << draw_.below(5);
       text("general.alignment");
       field(4, 4);
       field(4, alignment_);
       return;
     }
-    text(std::string(1 + draw_.below(4), static_cast<char>('a' + i)));
+    repeated(1 + draw_.below(4), static_cast<char>('a' + i));
     const uint32_t type = kind > 12 ? 9 : kind;
     field(4, type);
     add_value(type, 0);
   }
 
   void add_value(uint32_t type, int depth) {
-    if (type == 8) return text(std::string(draw_.below(20), 'x'));
+    if (type == 8) return repeated(draw_.below(20), 'x');
     if (type != 9)
       return field(gguf_type_bytes(static_cast<GgufType>(type)), type == 7 ? draw_.below(2) : draw_.number());
     const uint32_t wanted = draw_.below(20);
@@ -147,12 +153,12 @@ class GgufMaker {
     static constexpr uint32_t kTypes[] = {0, 1, 2, 8, 24, 28, 12, 39, 41};
     const DTypeInfo& info = *dtype_info(kTypes[draw_.below(std::size(kTypes))]);
     const uint32_t n_dims = 1 + draw_.below(4);
-    text(std::string(1 + draw_.below(3), static_cast<char>('a' + i)));
+    repeated(1 + draw_.below(3), static_cast<char>('a' + i));
     field(4, n_dims);
     uint64_t n_blocks = 1 + draw_.below(2);
     field(8, n_blocks * info.block_len);
     for (uint32_t d = 1; d < n_dims; ++d) {
-      const uint32_t extent = 1 + draw_.below(2);
+      const uint32_t extent = d < 3 ? 1 + draw_.below(2) : 1;
       field(8, extent);
       n_blocks *= extent;
     }
