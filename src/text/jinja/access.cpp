@@ -44,7 +44,7 @@ Result<Value> macro_attribute(Interpreter& interpreter, const MacroSpec& spec, s
     std::vector<Value> names;
     for (const std::string& parameter : spec.parameter_names)
       names.push_back(interpreter.string(std::string_view(parameter)));
-    return make_list(interpreter.budget(), std::move(names));
+    return make_tuple(interpreter.budget(), std::move(names));
   }
   found = false;
   return Value();

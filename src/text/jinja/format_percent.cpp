@@ -67,7 +67,8 @@ class PercentFormatter {
       from = at_;
     }
     const bool takes_all = is_tuple_ ? n_used_ >= args_.items().size() : n_used_ > 0;
-    const bool is_mapping = args_.is(Kind::dict) || args_.is(Kind::list) || args_.is(Kind::range);
+    const bool is_mapping =
+        args_.is(Kind::dict) || args_.is(Kind::list) || args_.is(Kind::range) || args_.is_undefined();
     if (!takes_all && !is_mapping) return type_error("not all arguments converted during string formatting");
     return interpreter_.string(std::move(out_));
   }

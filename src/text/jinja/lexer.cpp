@@ -131,7 +131,11 @@ class Lexer {
 
   Status comment(size_t inside) {
     const size_t end = source_.find("#}", inside);
-    if (end == std::string::npos) return syntax_error(line_, "Missing end of comment tag");
+    if (end == std::string::npos && inside < source_.size()) return syntax_error(line_, "Missing end of comment tag");
+    if (end == std::string::npos) {  // as jinja2: nothing is missing after an opening at the very end
+      advance(inside);
+      return {};
+    }
     const char sign = end > inside ? source_[end - 1] : '\0';
     advance(close(end, sign, true));
     return {};
@@ -160,6 +164,7 @@ class Lexer {
       advance(close(i, last, true));
       return {};
     }
+    if (inside >= source_.size()) return {};
     return syntax_error(line_, "Missing end of raw directive");
   }
 

@@ -255,7 +255,7 @@ Result<SliceBounds> slice_bounds(int64_t length, const Value* start, const Value
   const __int128 n =
       by > 0 ? (distance + by - 1) / by : (-distance - static_cast<__int128>(by) - 1) / -static_cast<__int128>(by);
   const bool is_empty = by > 0 ? distance <= 0 : distance >= 0;
-  return SliceBounds{begin, is_empty ? 0 : static_cast<int64_t>(n), by};
+  return SliceBounds{begin, is_empty ? 0 : static_cast<int64_t>(n), by, end};
 }
 
 namespace {
@@ -294,11 +294,12 @@ Result<Value> slice(Interpreter& interpreter, const Value& sequence, const Value
   }
   if (sequence.is(Kind::range)) {
     const RangeObject& range = sequence.object<RangeObject>();
-    if (bounds.n == 0) return make_range(interpreter.budget(), 0, 0, 1);
-    const int64_t by = bounds.n > 1 ? range.step * bounds.step : 1;  // both ends are items of the range: no overflow
-    const int64_t first = range.first + bounds.begin * range.step, last = first + (bounds.n - 1) * by;
-    int64_t after = 0;
-    if (__builtin_add_overflow(last, by, &after)) return overflow();
+    const int64_t by = bounds.n == 1 ? (range.step > 0) == (bounds.step > 0) ? 1 : -1 : range.step * bounds.step;
+    int64_t first = 0, after = 0;
+    if (__builtin_mul_overflow(bounds.begin, range.step, &first) ||
+        __builtin_add_overflow(first, range.first, &first) || __builtin_mul_overflow(bounds.end, range.step, &after) ||
+        __builtin_add_overflow(after, range.first, &after))
+      return overflow();
     return make_range(interpreter.budget(), first, after, by);
   }
   TAMIS_TRY_STATUS(interpreter.budget().spend(static_cast<uint64_t>(bounds.n) >> 4));

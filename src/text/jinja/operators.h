@@ -16,6 +16,7 @@ Result<bool> compare(Interpreter& interpreter, CompareOp op, const Value& a, con
 
 struct SliceBounds {
   int64_t begin, n, step;  // n items: begin, begin + step, …
+  int64_t end;             // the bound itself, past the last item
 };
 // Python's slice.indices for a sequence of `length`; null = absent. Errors: not integers, step 0.
 Result<SliceBounds> slice_bounds(int64_t length, const Value* start, const Value* stop, const Value* step);

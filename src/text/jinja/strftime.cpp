@@ -168,11 +168,16 @@ std::string format_time(const ClockTime& time, std::string_view format) {
     char flag = '\0';
     if (std::string_view("-_0^#").find(format[at]) != std::string_view::npos && at + 1 < format.size())
       flag = format[at++];
+    size_t width = 0;
+    while (at + 1 < format.size() && format[at] >= '0' && format[at] <= '9' && width < 100)
+      width = width * 10 + static_cast<size_t>(format[at++] - '0');
     std::string piece;
     if (append_directive(time, format[at], flag, piece)) {
       if (flag == '^')
         for (char& c : piece)
           if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
+      const bool is_number = !piece.empty() && piece.find_first_not_of("0123456789 ") == std::string::npos;
+      if (piece.size() < width) piece.insert(0, width - piece.size(), is_number && flag != '_' ? '0' : ' ');
       out += piece;
       i = at;
     } else {

@@ -39,7 +39,7 @@ Result<Value> split_space(Interpreter& interpreter, const Text& text, int64_t mo
   size_t i = skip_leading(bytes, nullptr);
   for (int64_t n = 0; i < bytes.size(); ++n) {
     if (n == most) {
-      TAMIS_TRY_STATUS(pieces.add(i, skip_trailing(bytes, nullptr)));
+      TAMIS_TRY_STATUS(pieces.add(i, bytes.size()));
       break;
     }
     size_t end = i;
@@ -56,7 +56,7 @@ Result<Value> split_space_right(Interpreter& interpreter, const Text& text, int6
   size_t end = skip_trailing(bytes, nullptr);
   for (int64_t n = 0; end > 0; ++n) {
     if (n == most) {
-      TAMIS_TRY_STATUS(pieces.add(skip_leading(bytes, nullptr), end));
+      TAMIS_TRY_STATUS(pieces.add(0, end));
       break;
     }
     size_t begin = end;
