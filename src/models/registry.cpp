@@ -10,8 +10,8 @@ struct Row {
 };
 
 constexpr Row kArchs[] = {
-    {"llama", llama},   {"qwen2", qwen2},   {"qwen3", qwen3}, {"qwen3moe", qwen3moe},
-    {"gemma2", gemma2}, {"gemma3", gemma3}, {"phi3", phi3},
+    {"llama", llama}, {"qwen2", qwen2},   {"qwen3", qwen3},   {"qwen3moe", qwen3moe},
+    {"gemma", gemma}, {"gemma2", gemma2}, {"gemma3", gemma3}, {"phi3", phi3},
 };
 
 }  // namespace

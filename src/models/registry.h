@@ -9,6 +9,7 @@ ArchSpec llama();
 ArchSpec qwen2();
 ArchSpec qwen3();
 ArchSpec qwen3moe();
+ArchSpec gemma();
 ArchSpec gemma2();
 ArchSpec gemma3();
 ArchSpec phi3();

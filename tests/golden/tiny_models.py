@@ -178,6 +178,8 @@ CASES = [
     Case("qwen3moe", "qwen3moe", dk=8, dv=8, extra=dict(_MOE, expert_feed_forward_length=24)),
     Case("qwen3moe_gqa3", "qwen3moe", n_layer=3, n_embd=40, n_head=3, n_kv=1, dk=16, dv=16,
          extra={"expert_count": 7, "expert_used_count": 3, "expert_feed_forward_length": 20}, tensors=("output",)),
+    Case("gemma", "gemma", dk=8, dv=8, eps=1e-6),
+    Case("gemma_gqa3", "gemma", n_layer=3, n_embd=40, n_head=3, n_kv=1, dk=16, dv=16, eps=1e-6),
     Case("gemma2", "gemma2", dk=8, dv=8, eps=1e-6),
     Case("gemma2_window", "gemma2", n_layer=5, n_embd=40, n_head=3, n_kv=1, dk=16, dv=16, eps=1e-6, n_tokens=20,
          extra={"attention.sliding_window": 6, "attn_logit_softcapping": 3.0, "final_logit_softcapping": 5.0}),
@@ -260,14 +262,14 @@ def forward(case, gelu=gelu_tanh, honours_window=True):
     w = {name: tensor.astype(np.float64) for name, tensor in case.weights().items()}
     x, ids = case.extra, case.ids()
     dk, dv = case.head()
-    gemma = case.arch in ("gemma2", "gemma3")
+    gelu_arch, gemma = case.arch.startswith("gemma"), case.arch in ("gemma2", "gemma3")
     n, group = len(ids), case.n_head // case.n_kv
 
     def linear(name, value):
         value = value @ w[name + ".weight"].T * w.get(name + ".scale", 1.0)
         return value + w.get(name + ".bias", 0.0)
 
-    h = w["token_embd.weight"][ids] * (math.sqrt(case.n_embd) if gemma else 1.0)
+    h = w["token_embd.weight"][ids] * (math.sqrt(case.n_embd) if gelu_arch else 1.0)
     distance = np.arange(n)[:, None] - np.arange(n)[None, :]
     for i in range(case.n_layer):
         b = f"blk.{i}."
@@ -312,7 +314,7 @@ def forward(case, gelu=gelu_tanh, honours_window=True):
                 gate, up = np.split(linear(b + "ffn_up", f), 2, axis=1)
             else:
                 gate, up = linear(b + "ffn_gate", f), linear(b + "ffn_up", f)
-            f = linear(b + "ffn_down", (gelu if gemma else silu)(gate) * up)
+            f = linear(b + "ffn_down", (gelu if gelu_arch else silu)(gate) * up)
         if gemma:
             f = rms(f, w[b + "post_ffw_norm.weight"], case.eps)
         h = h + f
