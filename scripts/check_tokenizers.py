@@ -6,7 +6,7 @@ For every GGUF file given, the peer is built from the file's own metadata: a Hug
 
   scripts/check_tokenizers.py [-n 10000] [--seed 1] [--tamis build/release/tamis] FILE.gguf ...
 
-Needs: gguf, tokenizers, sentencepiece (their versions are those of the goldens: see tests/golden/requirements.txt).
+Needs: gguf, tokenizers, sentencepiece (their versions are those of the goldens: see tests/requirements.txt).
 """
 import argparse
 import json
@@ -100,7 +100,7 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def sentencepiece_peer(meta):
+def sentencepiece_processor(meta):
     """A ModelProto (sentencepiece_model.proto) written by hand: the generated Python code needs a package more."""
     import sentencepiece
     unknown = meta["unknown_token_id"] if meta["unknown_token_id"] is not None else (2 if meta["model"] == "t5" else 0)
@@ -114,7 +114,11 @@ def sentencepiece_peer(meta):
     proto += field(3, field(1, b"identity") + field(2, meta.get("charsmap", b"")) +
                    field(3, meta["add_space_prefix"] is not False) + field(4, bool(meta["remove_extra_whitespaces"])) +
                    field(5, True))
-    processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+    return sentencepiece.SentencePieceProcessor(model_proto=proto)
+
+
+def sentencepiece_peer(meta):
+    processor = sentencepiece_processor(meta)
     return lambda texts: processor.encode(texts, out_type=int)
 
 
@@ -128,10 +132,19 @@ def unigram_peer(meta):
         steps.append(normalizers.Precompiled(meta["charsmap"]))
     if meta["remove_extra_whitespaces"]:
         from tokenizers import Regex
-        steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+        steps += [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     tokenizer.normalizer = normalizers.Sequence(steps)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="\u2581", prepend_scheme="always", split=False)
-    return lambda texts: [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    # `tokenizers` applies the normalisation table to grapheme clusters, SentencePiece (whose table it is) to longest prefixes; a text
+    # the two normalise differently says nothing about the pieces and is passed to the model as SentencePiece normalises it.
+    processor = sentencepiece_processor(meta)
+    bare = Tokenizer(models.Unigram(vocab, unknown))
+    def encode(text):
+        normal = processor.normalize(text)
+        mark = "\u2581"
+        same = (mark + tokenizer.normalizer.normalize_str(text).replace(" ", mark)) == normal
+        return (tokenizer if same else bare).encode(text if same else normal, add_special_tokens=False).ids
+    return lambda texts: [encode(text) for text in texts]
 
 
 def newer_than_peer(meta, texts):

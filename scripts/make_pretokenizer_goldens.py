@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/pretokenizers.json: for every rule of tokenizer.ggml.pre, the words `tokenizers` (Oniguruma) cuts texts into.
 
-Words are given by their lengths in characters; texts are shared by all rules. Needs: tokenizers (see tests/golden/requirements.txt).
+Words are given by their lengths in characters; texts are shared by all rules. Needs: tokenizers (see tests/requirements.txt).
 """
 import json
 import pathlib

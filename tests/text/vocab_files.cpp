@@ -104,8 +104,10 @@ VocabFile bpe_vocab(std::string_view pre, const std::vector<std::string>& merges
 }
 
 std::vector<std::string> common_merges() {
-  return {"t h", "th e", "h e", "l l",   "he ll", "hell o", "w o", "wo r", "  the", "i n",
-          "1 2", "12 3", "A A", "AA AA", "\n \n", ". .",    "a n", "d o",  "n ' t"};
+  return {
+      "t h", "th e", "h e",  "l l", "he ll", "hell o", "w o", "wo r", "  the",
+      "i n", "1 2",  "12 3", "A A", "AA AA", "\n \n",  ". .", "a n",  "d o",
+  };
 }
 
 VocabFile spm_vocab(const std::vector<std::pair<std::string, float>>& pieces) {
