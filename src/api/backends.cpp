@@ -1,3 +1,4 @@
+// Making a backend by its name.
 #include "api/backends.h"
 
 #include "base/env.h"

@@ -1,3 +1,4 @@
+// Splitting and merging: plans which tensor goes to which shard, then streams the bytes.
 #include "convert/split.h"
 
 #include <algorithm>

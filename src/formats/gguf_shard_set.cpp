@@ -1,3 +1,4 @@
+// Opening the shards after the first and checking them against it.
 #include "formats/gguf_shard_set.h"
 
 #include <algorithm>

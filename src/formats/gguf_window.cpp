@@ -1,3 +1,4 @@
+// Growing the window over the header by what is asked for and there.
 #include "formats/gguf_window.h"
 
 #include <algorithm>

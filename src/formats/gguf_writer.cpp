@@ -1,3 +1,4 @@
+// Encoding of values and tensor table, and streaming of tensor data.
 #include "formats/gguf_writer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parsing and making the names of shards.
 #include "formats/shards.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Errors as values: propagation, printing, exit codes; checked arithmetic.
 #include "base/result.h"
 
 #include <gtest/gtest.h>

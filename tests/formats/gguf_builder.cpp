@@ -1,3 +1,4 @@
+// Encoding of fields, and where each one stands.
 #include "tests/formats/gguf_builder.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// JSON: strict parsing, kept order and number kinds, valid output.
 #include "formats/json.h"
 
 #include <gtest/gtest.h>
