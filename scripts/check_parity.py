@@ -51,7 +51,7 @@ def main():
             path, ids = os.path.join(folder, case.name + ".gguf"), ",".join(map(str, case.ids()))
             ours, theirs = os.path.join(folder, "ours.npy"), os.path.join(folder, "theirs.npy")
             case.write(path)
-            run([args.tamis, "logits", "-m", path, "--ids", ids, "-o", ours, "--backend", args.backend])
+            run([args.tamis, "logits", "-m", path, "--ids", ids, "-o", ours, "--force", "--backend", args.backend])
             tamis, oracle = np.load(ours).astype(np.float64), forward(case)
             spread = oracle.std()
             checks = [(np.abs(tamis - oracle).max() / spread, 5e-6)]

@@ -62,7 +62,7 @@ class Case:
     tensors: tuple = ()                         # optional tensors present: "output", "rope_freqs", "qkv_bias", …
     n_tokens: int = 14
     runs_in_peer: bool = True
-    long: bool = False                          # LongRoPE: the training context is past the original one
+    long: bool = False                          # LongRoPE: prompt and training context are past the original one
 
     def head(self):
         return (self.dk or self.n_embd // self.n_head), (self.dv or self.n_embd // self.n_head)
@@ -191,7 +191,7 @@ CASES = [
          extra={"rope.dimension_count": 8, "rope.scaling.original_context_length": 512, "rope.scaling.attn_factor": 1.19},
          tensors=("output", "rope_factors_long", "rope_factors_short")),
     Case("phi3_long", "phi3", n_layer=1, n_embd=48, n_head=6, n_kv=2, n_ctx=128, long=True,
-         extra={"rope.dimension_count": 8, "rope.scaling.original_context_length": 64, "rope.scaling.attn_factor": 1.19},
+         extra={"rope.dimension_count": 8, "rope.scaling.original_context_length": 8, "rope.scaling.attn_factor": 1.19},
          tensors=("rope_factors_long", "rope_factors_short")),
     # llama.cpp drops phi3's window (its converter fills the key unreliably); transformers applies it.
     Case("phi3_window", "phi3", extra={"rope.dimension_count": 8, "attention.sliding_window": 5}, runs_in_peer=False),
