@@ -18,35 +18,41 @@ constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
 bool is_split_key(std::string_view key) { return key == kSplitNo || key == kSplitCount || key == kSplitTensors; }
 
-Status copy_tensor(const GgufFile& file, const GgufTensor& tensor, GgufWriter& writer, const CopyProgress& progress,
-                   const std::atomic<bool>* stop) {
-  const auto bytes = file.data(tensor);
+// One copying of tensors: from where, and who watches.
+struct Copy {
+  const GgufFile& file;
+  const CopyProgress& progress;
+  const std::atomic<bool>* stop;
+  bool is_overwriting;
+};
+
+Status copy_tensor(const Copy& copy, const GgufTensor& tensor, GgufWriter& writer) {
+  const auto bytes = copy.file.data(tensor);
   for (uint64_t at = 0; at < bytes.size(); at += kPieceBytes) {
-    if (stop != nullptr && *stop) return fail(ErrorCode::cancelled, "stopped");
-    if (file.size_changed())
-      return fail(ErrorCode::io, "{}: the file changed its size while it was copied", file.path(tensor.shard_idx));
+    if (copy.stop != nullptr && *copy.stop) return fail(ErrorCode::cancelled, "stopped");
+    if (copy.file.size_changed())
+      return fail(ErrorCode::io, "{}: the file changed its size while it was copied", copy.file.path(tensor.shard_idx));
     const auto piece = bytes.subspan(at, std::min<uint64_t>(kPieceBytes, bytes.size() - at));
     TAMIS_TRY_STATUS(writer.write(piece));
-    if (progress) progress(piece.size());
+    if (copy.progress) copy.progress(piece.size());
   }
   return {};
 }
 
-// Declares and copies the given tensors of `file` into `path`.
-Status write_tensors(const GgufFile& file, const std::vector<size_t>& tensors, GgufWriter& writer,
-                     const std::string& path, bool is_overwriting, const CopyProgress& progress,
-                     const std::atomic<bool>* stop) {
+// Declares and copies the given tensors into `path`.
+Status write_tensors(const Copy& copy, const std::vector<size_t>& tensors, GgufWriter& writer,
+                     const std::string& path) {
   for (const size_t i : tensors) {
-    const GgufTensor& tensor = file.tensors()[i];
+    const GgufTensor& tensor = copy.file.tensors()[i];
     TAMIS_TRY_STATUS(writer.add_tensor(tensor.name, tensor.dtype, tensor.shape));
   }
-  TAMIS_TRY_STATUS(writer.begin(path, is_overwriting));
-  for (const size_t i : tensors) TAMIS_TRY_STATUS(copy_tensor(file, file.tensors()[i], writer, progress, stop));
+  TAMIS_TRY_STATUS(writer.begin(path, copy.is_overwriting));
+  for (const size_t i : tensors) TAMIS_TRY_STATUS(copy_tensor(copy, copy.file.tensors()[i], writer));
   return writer.finish();
 }
 
-Status write_shard(const GgufFile& file, const std::vector<ShardPlan>& plan, size_t idx, bool is_overwriting,
-                   const CopyProgress& progress, const std::atomic<bool>* stop) {
+Status write_shard(const Copy& copy, const std::vector<ShardPlan>& plan, size_t idx) {
+  const GgufFile& file = copy.file;
   GgufWriter writer;
   // Every shard aligns its data as the model does.
   if (idx == 0) TAMIS_TRY_STATUS(writer.add_all(file, [](std::string_view key) { return !is_split_key(key); }));
@@ -54,7 +60,7 @@ Status write_shard(const GgufFile& file, const std::vector<ShardPlan>& plan, siz
   TAMIS_TRY_STATUS(writer.add(kSplitNo, GgufEncoded::number(static_cast<uint16_t>(idx))));
   TAMIS_TRY_STATUS(writer.add(kSplitCount, GgufEncoded::number(static_cast<uint16_t>(plan.size()))));
   TAMIS_TRY_STATUS(writer.add_i32(kSplitTensors, static_cast<int32_t>(file.tensors().size())));
-  return write_tensors(file, plan[idx].tensors, writer, plan[idx].path, is_overwriting, progress, stop);
+  return write_tensors(copy, plan[idx].tensors, writer, plan[idx].path);
 }
 
 bool is_shard_of(const GgufFile& file, const std::string& path) {
@@ -100,7 +106,7 @@ Status write_split(const GgufFile& file, const std::vector<ShardPlan>& plan, con
       return fail(ErrorCode::invalid_argument, "{} exists already (use --force to overwrite)", shard.path);
   }
   for (size_t idx = 0; idx < plan.size(); ++idx) {
-    auto written = write_shard(file, plan, idx, options.is_overwriting, progress, stop);
+    auto written = write_shard({file, progress, stop, options.is_overwriting}, plan, idx);
     if (written) continue;
     for (size_t done = 0; done < idx; ++done) std::remove(plan[done].path.c_str());
     return written;
@@ -116,7 +122,7 @@ Status merge_shards(const GgufFile& file, const std::string& out_path, bool is_o
   TAMIS_TRY_STATUS(writer.add_all(file, [](std::string_view key) { return !is_split_key(key); }));
   std::vector<size_t> all(file.tensors().size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
-  return write_tensors(file, all, writer, out_path, is_overwriting, progress, stop);
+  return write_tensors({file, progress, stop, is_overwriting}, all, writer, out_path);
 }
 
 Result<uint64_t> parse_size(std::string_view text) {

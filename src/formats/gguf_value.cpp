@@ -100,7 +100,7 @@ std::optional<double> GgufArray::float_at(uint64_t i) const {
 std::optional<std::vector<std::string_view>> GgufArray::strings() const {
   if (element_type_ != GgufType::string) return std::nullopt;
   std::vector<std::string_view> out;
-  out.reserve(n_);
+  out.reserve(n_);  // checked against the bytes when the file was opened
   ByteReader reader(bytes_, offset_);
   for (uint64_t i = 0; i < n_; ++i) {
     const auto length = reader.read<uint64_t>();
