@@ -1,0 +1,114 @@
+// Building the tiny llama of the engine tests.
+#include "tests/engine/tiny_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+
+#include "base/rng.h"
+#include "formats/gguf_writer.h"
+#include "text/byte_alphabet.h"
+
+namespace tamis::test {
+namespace {
+
+constexpr uint32_t kLayers = 2, kEmbd = 32, kHead = 4, kHeadKv = 2, kHeadDim = 8, kFf = 48;
+
+void must(const Status& status) {
+  if (status) return;
+  std::cerr << status.error().to_string() << "\n";
+  std::abort();
+}
+
+void add_metadata(GgufWriter& writer, const TinyModel& model) {
+  must(writer.add_string("general.architecture", "llama"));
+  must(writer.add_string("general.name", "tiny"));
+  must(writer.add_u32("llama.block_count", kLayers));
+  must(writer.add_u32("llama.context_length", model.n_ctx_train));
+  must(writer.add_u32("llama.embedding_length", kEmbd));
+  must(writer.add_u32("llama.feed_forward_length", kFf));
+  must(writer.add_u32("llama.attention.head_count", kHead));
+  must(writer.add_u32("llama.attention.head_count_kv", kHeadKv));
+  must(writer.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f));
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte)
+    tokens.push_back(ByteAlphabet::get().encode(std::string(1, static_cast<char>(byte))));
+  for (const char* text : {"<|bos|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"}) tokens.push_back(text);
+  tokens.push_back(tokens[0] + tokens[1]);
+  const std::vector<std::string> merges = {tokens[0] + " " + tokens[1]};
+  std::vector<int32_t> types(256, 1);
+  types.resize(256 + 5, 3);
+  types.push_back(1);
+  must(writer.add_string("tokenizer.ggml.model", "gpt2"));
+  must(writer.add_string("tokenizer.ggml.pre", "gpt-2"));
+  must(writer.add_strings("tokenizer.ggml.tokens", tokens));
+  must(writer.add_numbers<int32_t>("tokenizer.ggml.token_type", types));
+  must(writer.add_strings("tokenizer.ggml.merges", merges));
+  if (model.has_bos) must(writer.add_u32("tokenizer.ggml.bos_token_id", kTinyBos));
+  must(writer.add_u32("tokenizer.ggml.eos_token_id", kTinyEnd));
+  must(writer.add_bool("tokenizer.ggml.add_bos_token", model.has_bos));
+  if (model.has_template) must(writer.add_string("tokenizer.chat_template", model.chat_template));
+}
+
+struct TinyTensor {
+  std::string name;
+  Shape shape;
+};
+
+std::vector<TinyTensor> tensors() {
+  std::vector<TinyTensor> out = {{"token_embd.weight", {kTinyVocab, kEmbd}}, {"output_norm.weight", {kEmbd}}};
+  for (uint32_t i = 0; i < kLayers; ++i) {
+    const std::string block = "blk." + std::to_string(i) + ".";
+    out.push_back({block + "attn_norm.weight", {kEmbd}});
+    out.push_back({block + "attn_q.weight", {kHead * kHeadDim, kEmbd}});
+    out.push_back({block + "attn_k.weight", {kHeadKv * kHeadDim, kEmbd}});
+    out.push_back({block + "attn_v.weight", {kHeadKv * kHeadDim, kEmbd}});
+    out.push_back({block + "attn_output.weight", {kEmbd, kHead * kHeadDim}});
+    out.push_back({block + "ffn_norm.weight", {kEmbd}});
+    out.push_back({block + "ffn_gate.weight", {kFf, kEmbd}});
+    out.push_back({block + "ffn_up.weight", {kFf, kEmbd}});
+    out.push_back({block + "ffn_down.weight", {kEmbd, kFf}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string write_tiny_model(const TinyModel& model) {
+  GgufWriter writer;
+  add_metadata(writer, model);
+  for (const TinyTensor& tensor : tensors()) must(writer.add_tensor(tensor.name, DType::f32, tensor.shape));
+  const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string path = testing::TempDir() + "tamis_tiny_" + test->test_suite_name() + "_" + test->name() + ".gguf";
+  must(writer.begin(path, true));
+  Rng rng(1);
+  for (const TinyTensor& tensor : tensors()) {
+    std::vector<float> values(tensor.shape.n_elements());
+    const double scale = tensor.shape.n_dims == 1 ? 0 : 1.0 / std::sqrt(static_cast<double>(tensor.shape.row_len()));
+    for (float& value : values) value = static_cast<float>(scale == 0 ? 1 : 2 * scale * rng.normal());
+    must(writer.write(std::as_bytes(std::span(values))));
+  }
+  must(writer.finish());
+  return path;
+}
+
+std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr<Backend> backend,
+                                        const EngineOptions& options) {
+  auto engine = Engine::load(path, std::move(backend), options);
+  if (!engine) {
+    std::cerr << engine.error().to_string() << "\n";
+    std::abort();
+  }
+  return *std::move(engine);
+}
+
+std::string tiny_text(size_t n) {
+  Rng rng(7);
+  std::string text;
+  while (text.size() < n) text += static_cast<char>('a' + rng.below(26));
+  return text;
+}
+
+}  // namespace tamis::test

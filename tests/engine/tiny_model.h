@@ -1,0 +1,35 @@
+// A tiny random llama with a byte vocabulary and a chat template, written as a GGUF file: small enough for any test.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace tamis::test {
+
+struct TinyModel {
+  uint32_t n_ctx_train = 96;
+  bool has_bos = true;
+  bool has_template = true;
+  std::string chat_template =
+      "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+};
+
+// Bytes, <|bos|> <|end|> <|system|> <|user|> <|assistant|>, and the one merge, of bytes 0 and 1.
+constexpr uint32_t kTinyVocab = 256 + 5 + 1;
+constexpr int32_t kTinyBos = 256, kTinyEnd = 257;
+
+// Writes the model under the test's temporary directory; returns the path.
+std::string write_tiny_model(const TinyModel& model = {});
+
+// Loads it. Aborts the test program when that fails.
+std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr<Backend> backend,
+                                        const EngineOptions& options = {});
+
+// A text of n bytes, the same every time.
+std::string tiny_text(size_t n);
+
+}  // namespace tamis::test
