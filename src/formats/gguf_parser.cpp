@@ -1,3 +1,4 @@
+// The first pass over header, keys and tensor table: where every value lies, and that it may.
 #include "formats/gguf_parser.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ uint64_t plain_strings(std::string_view ready, uint64_t most, uint64_t max_bytes
   for (n = 0; n < most && ready.size() - at >= 16; ++n) {
     uint64_t length = 0;
     std::memcpy(&length, ready.data() + at, 8);
-    if (length > ready.size() - at - 8 || length > max_bytes) break;
+    if (TAMIS_CHECKED(1, length > ready.size() - at - 8) || length > max_bytes) break;
     const bool is_plain = length <= 8 && is_short_ascii(ready.data() + at + 8, length);
     if (!is_plain && !is_utf8(ready.substr(at + 8, length))) break;
     at += 8 + length;
@@ -331,7 +332,7 @@ Status GgufParser::scan_array_header(GgufType& element, uint64_t& n) {
   n = window_.load<uint64_t>();
   const uint64_t at = window_.position();
   const uint64_t most = (window_.bytes_left() - 8) / min_element_bytes(element);
-  if (TAMIS_CHECKED(2, n > most))
+  if (n > most)
     return bad(at, fmt::format("{} elements of type {}", n, gguf_type_name(element)),
                fmt::format("at most {}: {} bytes are left", most, window_.bytes_left() - 8), "E_TRUNCATED");
   if (n > options_.limits.array_items)

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/checked.h"
+#include "base/fault.h"
 #include "formats/gguf.h"
 
 namespace tamis {
@@ -83,7 +84,7 @@ std::optional<GgufArray> GgufValue::as_array() const {
 }
 
 std::optional<uint64_t> GgufArray::uint_at(uint64_t i) const {
-  if (i >= n_) return std::nullopt;
+  if (TAMIS_CHECKED(2, i >= n_)) return std::nullopt;
   return integer_as<uint64_t>(element_type_, bytes_.data() + i * gguf_type_bytes(element_type_));
 }
 

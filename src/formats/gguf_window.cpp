@@ -17,7 +17,7 @@ GgufWindow::GgufWindow(ByteSource& source, uint64_t max_bytes)
       max_bytes_(std::min<uint64_t>(max_bytes, std::numeric_limits<uint32_t>::max())) {}
 
 bool GgufWindow::fetch(uint64_t n) {
-  if (TAMIS_CHECKED(1, n > bytes_left())) return false;
+  if (n > bytes_left()) return false;
   if (n > max_bytes_ || position_ > max_bytes_ - n) {
     is_over_limit_ = true;
     return false;

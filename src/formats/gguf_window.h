@@ -11,8 +11,6 @@
 #include <optional>
 #include <string_view>
 
-#include "base/checked.h"
-#include "base/fault.h"
 #include "base/file.h"
 
 namespace tamis {
