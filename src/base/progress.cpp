@@ -1,3 +1,4 @@
+// Progress text, and when to write it. Ends nothing, fails nothing: a closed stderr is nobody's error.
 #include "base/progress.h"
 
 #include <fmt/core.h>

@@ -1,3 +1,4 @@
+// Digests through libcrypto's EVP interface.
 #include "cli/digest.h"
 
 #include <openssl/evp.h>

@@ -1,3 +1,4 @@
+// Help texts and docs/cli.md.
 #include "cli/help.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// One GET at a time over libcurl; redirects by our own loop (docs/decisions/0002-libcurl.md says why each rule).
 #include "cli/http.h"
 
 #include <curl/curl.h>

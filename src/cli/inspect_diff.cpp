@@ -30,9 +30,10 @@ class Differ {
     out.json.set("schema", 1).set("a", a_.path()).set("b", b_.path()).set("same", out.n_kv + out.n_tensors == 0);
     out.json.set("kv", std::move(kv_rows_)).set("tensors", std::move(tensor_rows_));
     if (out.n_kv + out.n_tensors > 0)
-      out.text =
-          fmt::format("{}{}{}\n", kv_text_, tensor_text_,
-                      style_.bold(fmt::format("{} of the keys and {} of the tensors differ", out.n_kv, out.n_tensors)));
+      out.text = kv_text_ + tensor_text_ +
+                 style_.bold(fmt::format("{} key{} and {} tensor{} differ", out.n_kv, out.n_kv == 1 ? "" : "s",
+                                         out.n_tensors, out.n_tensors == 1 ? "" : "s")) +
+                 "\n";
     return out;
   }
 

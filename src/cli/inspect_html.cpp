@@ -185,14 +185,14 @@ class Page {
 
   void add_layers() {
     if (facts_.layers.empty()) return;
-    constexpr double kLayerRow = 12, kLayerBar = 10;
+    constexpr double kLayerRow = 15, kLayerBar = 12;
     uint64_t most = 1;
     for (const LayerRow& row : facts_.layers) most = std::max(most, layer_bytes(row));
     out_ += "<h2>Layer map</h2>\n<p class=sub>One row a layer, one box a tensor: width by bytes, colour by type.</p>\n";
     begin_svg(kLayerRow * static_cast<double>(facts_.layers.size()), "tensors of each layer");
     double y = 0;
     for (const LayerRow& row : facts_.layers) {
-      label(kLabelWidth - 8, y + 10, "end", fmt::format("{}", row.layer_idx));
+      label(kLabelWidth - 8, y + 11, "end", fmt::format("{}", row.layer_idx));
       double x = kLabelWidth;
       for (const GgufTensor* tensor : row.tensors) {
         const double width =

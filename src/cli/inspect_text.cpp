@@ -71,21 +71,33 @@ class Summary {
 
   void add_identity(Table& table) {
     const std::string shards = file_.n_shards() > 1 ? fmt::format("{}{} shards", kSeparator, file_.n_shards()) : "";
+    const std::string name = file_.path().substr(file_.path().rfind('/') + 1);
     row(table, "file",
-        fmt::format("{}{}GGUF v{}{}", human_bytes(file_.size_bytes()), kSeparator, file_.version(), shards));
+        fmt::format("{}{}{}{}GGUF v{}{}", escape_for_display(name, 120), kSeparator, human_bytes(file_.size_bytes()),
+                    kSeparator, file_.version(), shards));
     row(table, "architecture",
         facts_.architecture.empty() ? "not said" : style_.bold(escape_for_display(facts_.architecture)));
-    std::string hyper;
-    for (const HyperFact& fact : facts_.hyper)
-      hyper += fmt::format("{}{} {}", hyper.empty() ? "" : kSeparator, fact.name, fact.value);
-    if (!hyper.empty()) row(table, "shape", indented(hyper));
+    std::vector<std::string> hyper;
+    for (const HyperFact& fact : facts_.hyper) hyper.push_back(fact.name + " " + fact.value);
+    if (!hyper.empty()) row(table, "shape", on_lines(std::move(hyper)));
     add_size(table);
     if (facts_.kv_bytes_per_token) add_kv(table);
     if (!facts_.license.empty()) row(table, "license", escape_for_display(facts_.license));
   }
 
-  // Continuation lines stand under the value column.
-  static std::string indented(const std::string& text) { return wrap(text, 100, kNameColumns + 4); }
+  // Items on as many lines as they need, each continuation under the value column; no line breaks inside an item.
+  static std::string on_lines(std::vector<std::string> items) {
+    constexpr char kJoint =
+        '\x01';  // stands for a space that must not break; values from files are escaped, so it is ours alone
+    std::string text;
+    for (std::string& item : items) {
+      std::replace(item.begin(), item.end(), ' ', kJoint);
+      text += text.empty() ? item : fmt::format("{}· {}", kJoint, item);
+    }
+    text = wrap(text, 100, kNameColumns + 4);
+    std::replace(text.begin(), text.end(), kJoint, ' ');
+    return text;
+  }
 
   void add_size(Table& table) {
     const Share& total = facts_.total;
@@ -112,7 +124,10 @@ class Summary {
   }
 
   void add_kv(Table& table) {
-    std::string text = fmt::format("{} a token at f16", human_bytes(*facts_.kv_bytes_per_token));
+    const bool has_window = std::any_of(facts_.hyper.begin(), facts_.hyper.end(),
+                                        [](const HyperFact& fact) { return fact.name == "window"; });
+    std::string text =
+        fmt::format("{}{} a token at f16", has_window ? "at most " : "", human_bytes(*facts_.kv_bytes_per_token));
     if (facts_.context_length > 0 && facts_.context_length < (uint64_t{1} << 32))
       text += fmt::format("{}{} at context {}", kSeparator,
                           human_bytes(*facts_.kv_bytes_per_token * facts_.context_length), facts_.context_length);
@@ -172,11 +187,11 @@ class Summary {
     if (tokenizer.n_merges > 0) parts += fmt::format("{}{} merges", kSeparator, with_commas(tokenizer.n_merges));
     if (tokenizer.has_scores) parts += fmt::format("{}scores", kSeparator);
     row(table, "vocabulary", parts);
-    std::string special;
+    std::vector<std::string> special;
     for (const SpecialTokenFact& token : tokenizer.special)
-      special += fmt::format("{}{} {} {}", special.empty() ? "" : kSeparator, token.name, token.id,
-                             style_.dim(escape_for_display(token.text, 40)));
-    if (!special.empty()) row(table, "special", indented(special));
+      special.push_back(fmt::format("{} {} {}", escape_for_display(token.name, 40), token.id,
+                                    style_.dim(escape_for_display(token.text, 40))));
+    if (!special.empty()) row(table, "special", on_lines(std::move(special)));
     row(table, "adds",
         fmt::format("BOS {}{}EOS {}{}space prefix {}", yes_no(tokenizer.add_bos), kSeparator, yes_no(tokenizer.add_eos),
                     kSeparator, yes_no(tokenizer.add_space_prefix)));

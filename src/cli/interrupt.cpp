@@ -1,3 +1,4 @@
+// Signal handlers: only lock-free atomics are touched inside.
 #include "cli/interrupt.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+// Facts from /proc, /sys and /dev; what cannot be read counts as absent.
 #include "cli/machine.h"
 
 #include <algorithm>

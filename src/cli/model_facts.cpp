@@ -1,3 +1,4 @@
+// Facts about a model from its metadata and tensor table. Numbers in the file are claims: none sizes an allocation here.
 #include "cli/model_facts.h"
 
 #include <algorithm>

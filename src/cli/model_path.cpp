@@ -1,3 +1,4 @@
+// Model names to paths: files first, then the Hugging Face cache, then words that fit.
 #include "cli/model_path.h"
 
 #include <algorithm>

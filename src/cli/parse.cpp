@@ -1,3 +1,4 @@
+// The argument parser: words are matched to the verb's tables, values checked when they are read.
 #include "cli/parse.h"
 
 #include <algorithm>
@@ -267,7 +268,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
   if (word.size() > 64) return best;
   for (std::string_view candidate : candidates) {
     const size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance && distance < word.size() / 2 + 1) {
+    if (distance < best_distance && distance <= (word.size() < 6 ? 1 : 2)) {
       best = candidate;
       best_distance = distance;
     }

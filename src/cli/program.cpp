@@ -1,3 +1,4 @@
+// The program around a verb: dispatch, common options, the exception seam, errors and exit codes.
 #include "cli/program.h"
 
 #include <unistd.h>

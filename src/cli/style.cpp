@@ -1,3 +1,4 @@
+// Colours, tables, wrapped text.
 #include "cli/style.h"
 
 #include <unistd.h>

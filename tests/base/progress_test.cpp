@@ -1,3 +1,4 @@
+// Progress lines as text.
 #include "base/progress.h"
 
 #include <gtest/gtest.h>
