@@ -1,3 +1,4 @@
+// Opening the model that the options name, on the backend they name.
 #include "cli/load_engine.h"
 
 #include "api/backends.h"
@@ -8,11 +9,12 @@ namespace tamis::cli {
 
 Status check_unused_options(const Args& args) {
   for (const char* name : {"--ram-budget", "--trace-tensors"})
-    if (args.has(name)) return fail(ErrorCode::unsupported, "{} is not supported by this build", name);
+    if (args.has(name)) return fail(ErrorCode::invalid_argument, "{} is not supported by this build", name);
   for (const char* name : {"-ctk", "-ctv"}) {
     const std::string type = args.text(name);
     if (args.has(name) && type != "f32" && type != "f16")
-      return fail(ErrorCode::unsupported, "{} {} is not supported by this build; f32 is what it stores", name, type);
+      return fail(ErrorCode::invalid_argument, "{} {} is not supported by this build; f32 is what it stores", name,
+                  type);
   }
   if (args.has("-ngl") && args.integer("-ngl") != 0)
     log_warning("-ngl: this build has no GPU backend; all layers stay on the CPU");

@@ -21,9 +21,11 @@ CpuWeight::CpuWeight(DType dtype, const Shape& shape, const std::byte* bytes, si
       row_bytes_(row_bytes),
       block_len_(dtype_info(dtype).block_len),
       block_bytes_(dtype_info(dtype).block_bytes) {
-  for (size_t i = 0; i < kernels.n_decoders; ++i)
-    if (kernels.decoders[i].dtype == static_cast<uint32_t>(dtype)) decode_ = kernels.decoders[i].decode;
+  // The targets' decoders read blocks in place. Files align tensors to 8 bytes or more; bytes from elsewhere may lie
+  // anywhere.
   const bool is_aligned = reinterpret_cast<uintptr_t>(bytes) % alignof(float) == 0;
+  for (size_t i = 0; is_aligned && i < kernels.n_decoders; ++i)
+    if (kernels.decoders[i].dtype == static_cast<uint32_t>(dtype)) decode_ = kernels.decoders[i].decode;
   if (dtype == DType::f32 && is_aligned) floats_ = reinterpret_cast<const float*>(bytes);
 }
 

@@ -7,6 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if TAMIS_VECTOR_FLOATS > 4
+#include <immintrin.h>  // wider vectors than the baseline's exist on x86-64 only
+#endif
+
 #define TAMIS_INLINE static inline __attribute__((always_inline))
 
 namespace tamis::cpu::TAMIS_TARGET {
@@ -77,6 +81,64 @@ TAMIS_INLINE void subtract(F32x16& acc, const F32x16& a) {
 #define TAMIS_SUBTRACT(part) acc.part = acc.part - a.part;
   TAMIS_PARTS(TAMIS_SUBTRACT)
 #undef TAMIS_SUBTRACT
+}
+
+// Sixteen bytes: codes of quantized weights.
+typedef uint8_t Bytes __attribute__((vector_size(16)));
+
+TAMIS_INLINE Bytes load_bytes(const uint8_t* from) {
+  Bytes v;
+  memcpy(&v, from, 16);
+  return v;
+}
+
+// Lane j is bit j of `bits` in place 4: 16 or 0.
+TAMIS_INLINE Bytes bits_as_16(uint16_t bits) {
+  typedef uint64_t Quads __attribute__((vector_size(16)));
+  constexpr uint64_t kEveryByte = 0x0101010101010101u;
+  const Bytes spread = (Bytes)Quads{(bits & 255) * kEveryByte, (uint64_t)(bits >> 8) * kEveryByte};
+  const Bytes mask = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+  return (Bytes)((spread & mask) == mask) & 16;
+}
+
+// v = the bytes as numbers 0 … 255.
+TAMIS_INLINE void widen(F32x16& v, Bytes bytes) {
+#if TAMIS_VECTOR_FLOATS == 16
+  v.a = (VecF)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32((__m128i)bytes));
+#elif TAMIS_VECTOR_FLOATS == 8
+  v.a = (VecF)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32((__m128i)bytes));
+  v.b = (VecF)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128((__m128i)bytes, 8)));
+#else
+  typedef uint16_t Words __attribute__((vector_size(16)));
+  const Bytes zero = {};
+  const Bytes low = __builtin_shufflevector(bytes, zero, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const Bytes high = __builtin_shufflevector(bytes, zero, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  const Words none = {};
+  v.a = __builtin_convertvector((VecI)__builtin_shufflevector((Words)low, none, 0, 8, 1, 9, 2, 10, 3, 11), VecF);
+  v.b = __builtin_convertvector((VecI)__builtin_shufflevector((Words)low, none, 4, 12, 5, 13, 6, 14, 7, 15), VecF);
+  v.c = __builtin_convertvector((VecI)__builtin_shufflevector((Words)high, none, 0, 8, 1, 9, 2, 10, 3, 11), VecF);
+  v.d = __builtin_convertvector((VecI)__builtin_shufflevector((Words)high, none, 4, 12, 5, 13, 6, 14, 7, 15), VecF);
+#endif
+}
+
+// out[0 … 15] = scale · code + offset: two roundings.
+TAMIS_INLINE void store_affine(float* out, Bytes codes, float scale, float offset) {
+  F32x16 v;
+  widen(v, codes);
+#define TAMIS_AFFINE(part) v.part = scale * v.part + offset;
+  TAMIS_PARTS(TAMIS_AFFINE)
+#undef TAMIS_AFFINE
+  store(out, v);
+}
+
+// out[0 … 15] = scale · (code − zero): the difference is exact, one rounding.
+TAMIS_INLINE void store_centred(float* out, Bytes codes, float scale, float zero) {
+  F32x16 v;
+  widen(v, codes);
+#define TAMIS_CENTRED(part) v.part = scale * (v.part - zero);
+  TAMIS_PARTS(TAMIS_CENTRED)
+#undef TAMIS_CENTRED
+  store(out, v);
 }
 
 // The one order in which lanes are added: 16 → 8 → 4 → 2 → 1, lane i with lane i + half.

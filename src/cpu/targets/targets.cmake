@@ -5,6 +5,9 @@ else()
   set(tamis_cpu_targets baseline)
 endif()
 set(tamis_cpu_flags_avx512 -fno-trapping-math -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND tamis_cpu_flags_avx512 -Wno-maybe-uninitialized)  # a false alarm inside GCC 12's own avx512fintrin.h
+endif()
 set(tamis_cpu_flags_avx2 -fno-trapping-math -mavx2)
 set(tamis_cpu_flags_baseline -fno-trapping-math)
 
