@@ -65,7 +65,7 @@ def seeds():
     for depth in (2, 4, 5, 12):
         yield gguf([kv(b"n", 9, nested(depth))], [])
     yield gguf([kv(b"s", 9, array(8, text(b""), text("é".encode()), text(b"\xff")))], [])
-    for dims, kind in (([2**61 + 1, 8], 0), ([2**62], 0), ([5124095576030431008], 2), ([33], 8), ([2**16] * 4, 0), ([0], 0), ([1] * 5, 0)):
+    for dims, kind in (([2**61 + 1, 8], 0), ([2**62], 0), ([5124095576030431008], 2), ([33], 8), ([16, 2], 8), ([2**16] * 4, 0), ([0], 0), ([1] * 5, 0)):
         yield gguf([], [tensor(b"a", dims, kind, 0)], DATA[:32])
     for kind, value in ((4, u32(0)), (4, u32(1)), (4, u32(24)), (5, u32(32)), (10, u64(32))):
         yield gguf([kv(b"general.alignment", kind, value)], [tensor(b"a", [8], 0, 0)], DATA[:32])
