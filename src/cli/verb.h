@@ -26,8 +26,8 @@ struct OptionSpec {
   // Numbers outside [minimum, maximum] are a usage error; NaN and infinities always are.
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
-  // The value may be left out: the next word is the value only if it is no option and the verb's required positionals do not
-  // need it. text() is "" then.
+  // The value may be left out: the next word is the value only if it is no option and the verb's required positionals
+  // do not need it. text() is "" then.
   bool is_value_optional = false;
 };
 
@@ -35,7 +35,7 @@ struct PositionalSpec {
   std::string_view name;  // "FILE"
   std::string_view help;
   bool is_required = true;
-  bool is_repeatable = false;  // the last one may take the rest
+  bool is_repeatable = false;             // the last one may take the rest
   std::vector<std::string_view> choices;  // allowed values; empty = any
 };
 

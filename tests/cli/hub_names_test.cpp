@@ -1,4 +1,5 @@
-// Names that become paths, digests, origins of URLs, and table layout: the parts of the command line that need no program.
+// Names that become paths, digests, origins of URLs, and table layout: the parts of the command line that need no
+// program.
 #include <gtest/gtest.h>
 
 #include "cli/digest.h"
