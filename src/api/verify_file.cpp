@@ -68,6 +68,7 @@ Status check_weights_of(const GgufFile& file, const GgufTensor& tensor, const Ve
   if (bytes.size() != tensor.size_bytes)
     return file.error_at_tensor(tensor, fmt::format("{} readable bytes", bytes.size()),
                                 fmt::format("{}", tensor.size_bytes), "E_DATA_SHORT");
+  const DTypeInfo& info = dtype_info(tensor.dtype);
   const uint64_t n_elements = tensor.shape.n_elements();
   const uint64_t n_chunks = n_elements / kChunkElements + (n_elements % kChunkElements != 0 ? 1 : 0);
   std::atomic<uint64_t> first_bad{UINT64_MAX};
@@ -78,7 +79,7 @@ Status check_weights_of(const GgufFile& file, const GgufTensor& tensor, const Ve
       const uint64_t n = std::min(kChunkElements, n_elements - start);
       const auto bad = first_not_finite(tensor, bytes, start, std::span(scratch).first(n));
       if (bad) lower(first_bad, *bad);
-      if (options.progress) options.progress(tensor.size_bytes / n_elements * n);
+      if (options.progress) options.progress(n / info.block_len * info.block_bytes);
     }
   };
   if (options.pool) {
@@ -87,7 +88,6 @@ Status check_weights_of(const GgufFile& file, const GgufTensor& tensor, const Ve
     scan(0, n_chunks, 0);
   }
   if (first_bad == UINT64_MAX) return {};
-  const DTypeInfo& info = dtype_info(tensor.dtype);
   std::vector<float> block(info.block_len);
   decode(tensor.dtype, bytes.data() + first_bad / info.block_len * info.block_bytes, block);
   return not_finite(file, tensor, first_bad, block[first_bad % info.block_len]);

@@ -2,6 +2,7 @@
 // a file is not.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "api/verify_file.h"
@@ -27,6 +28,13 @@ int exit_code_of(const VerifyReport& report) {
     case ErrorCode::not_found: return report.size_bytes == 0 ? exit_code(report.error->code) : kBadFile;
     default: return kBadFile;
   }
+}
+
+// What the progress bar counts to; 0 (unknown) when the file is not one that can be measured.
+uint64_t bytes_of(const std::string& path) {
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(path, ignored);
+  return ignored ? 0 : size;
 }
 
 Json error_json(const Error& error) {
@@ -87,7 +95,7 @@ Result<int> run_verify(const Args& args) {
   const auto pool = ThreadPool::create(args.has("--threads") ? static_cast<uint32_t>(args.integer("--threads")) : 0);
   int code = 0;
   for (const std::string& path : args.texts("FILE")) {
-    Progress progress("verify", ProgressUnit::bytes, 0);
+    Progress progress("verify", ProgressUnit::bytes, bytes_of(path));
     VerifyOptions options;
     options.level = level;
     options.pool = pool.get();
