@@ -23,7 +23,9 @@ struct Limits {
   uint64_t template_bytes = uint64_t{1} << 20;
   uint32_t template_parse_depth = 128;
   uint32_t template_call_depth = 64;
-  uint64_t template_steps = 1000000;
+  uint64_t template_steps = 1000000;                    // and 16 for each byte of input
+  uint64_t template_output_bytes = uint64_t{1} << 20;   // and 4 times the input
+  uint64_t template_memory_bytes = uint64_t{64} << 20;  // and 16 times the input
   uint32_t json_depth = 128;
 };
 

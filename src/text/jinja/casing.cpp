@@ -97,7 +97,27 @@ bool is_final_sigma(std::string_view text, size_t at) {
 
 }  // namespace
 
+namespace {
+
+// ASCII keeps its length, so the marks stay where they are.
+Text ascii_with_case(const Text& text, Casing casing) {
+  Text out = text;
+  bool raises = casing == Casing::upper || casing == Casing::capitalize || casing == Casing::title;
+  for (char& c : out.bytes) {
+    const bool is_small = c >= 'a' && c <= 'z', is_capital = c >= 'A' && c <= 'Z';
+    if (casing == Casing::swap) raises = is_small;
+    if (raises && is_small) c = static_cast<char>(c - 32);
+    if (!raises && is_capital) c = static_cast<char>(c + 32);
+    if (casing == Casing::capitalize) raises = false;
+    if (casing == Casing::title) raises = !is_small && !is_capital;
+  }
+  return out;
+}
+
+}  // namespace
+
 Text with_case(const Text& text, Casing casing) {
+  if (is_ascii(text.bytes)) return ascii_with_case(text, casing);
   Text out;
   out.is_markup = text.is_markup;
   bool is_first = true, after_cased = false;

@@ -82,9 +82,9 @@ Interpreter::~Interpreter() = default;
 Result<Text> Interpreter::run() {
   budget_.max_live_bytes = UINT64_MAX;
   TAMIS_TRY_STATUS(load_variables());
-  budget_.max_live_bytes = budget_.live_bytes + (uint64_t{64} << 20) + 16 * input_bytes_;
+  budget_.max_live_bytes = budget_.live_bytes + program_.limits.template_memory_bytes + 16 * input_bytes_;
   budget_.steps_left = program_.limits.template_steps + 16 * input_bytes_;
-  max_output_bytes_ = 4 * input_bytes_ + (uint64_t{1} << 20);
+  max_output_bytes_ = 4 * input_bytes_ + program_.limits.template_output_bytes;
   TAMIS_TRY_STATUS(execute_body(*program_.body));
   return std::move(output_);
 }

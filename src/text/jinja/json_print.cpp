@@ -110,15 +110,25 @@ class JsonPrinter {
   }
 
   Status print_string(std::string_view text) {
-    TAMIS_TRY_STATUS(interpreter_.budget().spend_bytes(text.size()));
+    TAMIS_TRY_STATUS(interpreter_.budget().spend_chars(text.size() / 4));
     out += '"';
     for (size_t i = 0; i < text.size();) {
+      size_t end = i;
+      while (end < text.size() && is_plain(text[end])) ++end;
+      out.append(text, i, end - i);
+      if ((i = end) >= text.size()) break;
       const size_t length = char_length(text, i);
       print_char(text.substr(i, length), char_at(text, i));
       i += length;
     }
     out += '"';
     return {};
+  }
+
+  // Stands for itself in JSON text.
+  bool is_plain(char c) const {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x80 ? !style_.ascii_only : byte >= 0x20 && c != '"' && c != '\\';
   }
 
   void print_char(std::string_view bytes, char32_t c) {

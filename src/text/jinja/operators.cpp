@@ -289,7 +289,7 @@ Result<Value> slice(Interpreter& interpreter, const Value& sequence, const Value
     return type_error(fmt::format("'{}' object cannot be sliced", type_name(sequence)));
   TAMIS_TRY(const SliceBounds bounds, slice_bounds(length, start, stop, step));
   if (sequence.is_string()) {
-    TAMIS_TRY_STATUS(interpreter.budget().spend_bytes(sequence.bytes().size()));
+    TAMIS_TRY_STATUS(interpreter.budget().spend_chars(sequence.bytes().size()));
     return slice_string(interpreter, sequence.text(), bounds);
   }
   if (sequence.is(Kind::range)) {

@@ -57,7 +57,7 @@ class Printer {
       case Kind::real: out += real_repr(value.as_double()); return {};
       case Kind::wide_integer: out += value.object<WideIntegerObject>().digits; return {};
       case Kind::string: {
-        TAMIS_TRY_STATUS(interpreter_.budget().spend_bytes(value.bytes().size()));
+        TAMIS_TRY_STATUS(interpreter_.budget().spend_chars(value.bytes().size()));
         const std::string quoted = string_repr(value.bytes());
         out += value.text().is_markup ? "Markup(" + quoted + ")" : quoted;
         return {};

@@ -19,6 +19,7 @@ template <Casing kCasing>
 Result<Value> cased(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY_STATUS(Bound::match("str method", args, {}, 0));
   TAMIS_TRY_STATUS(interpreter.budget().prepare(self.bytes().size() * 3));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(self.bytes().size()));
   return interpreter.string(with_case(self.text(), kCasing));
 }
 

@@ -77,6 +77,7 @@ Result<Value> split(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY(const Text* separator, bound.string(0));
   TAMIS_TRY(int64_t most, bound.integer(1, -1));
   TAMIS_TRY_STATUS(interpreter.budget().prepare(self.bytes().size()));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(self.bytes().size()));
   const Text& text = self.text();
   if (separator == nullptr)
     return kFromRight ? split_space_right(interpreter, text, most) : split_space(interpreter, text, most);
@@ -117,6 +118,7 @@ bool is_line_break(char32_t c) {
 Result<Value> splitlines(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY(const Bound bound, Bound::match("splitlines", args, {"keepends"}, 0));
   TAMIS_TRY_STATUS(interpreter.budget().prepare(self.bytes().size()));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(self.bytes().size()));
   Pieces pieces(interpreter, self.text());
   const auto lines = line_ranges(self.bytes(), bound.truth(0, false));
   for (const Span& line : lines) TAMIS_TRY_STATUS(pieces.add(line.begin, line.end));
@@ -129,6 +131,7 @@ Result<Value> partition(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY(const Text* separator, bound.string(0));
   if (separator == nullptr || separator->bytes.empty()) return fail(ErrorCode::invalid_argument, "empty separator");
   TAMIS_TRY_STATUS(interpreter.budget().prepare(self.bytes().size()));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(self.bytes().size()));
   const std::string_view text = self.bytes();
   size_t at = kFromRight ? rfind_bytes(text, separator->bytes) : find_bytes(text, separator->bytes), after = 0;
   if (at == std::string_view::npos)
@@ -180,6 +183,7 @@ Result<Value> expandtabs(Interpreter& interpreter, Self self, Args args) {
   const auto n_tabs = static_cast<uint64_t>(std::count(text.begin(), text.end(), '\t'));
   const uint64_t width = size <= 0 ? 0 : std::min<uint64_t>(static_cast<uint64_t>(size), uint64_t{1} << 30);
   TAMIS_TRY_STATUS(interpreter.budget().prepare(text.size() + n_tabs * width));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(text.size()));
   Text out;
   out.is_markup = self.text().is_markup;
   uint64_t column = 0;

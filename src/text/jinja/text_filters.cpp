@@ -18,6 +18,7 @@ Result<Value> cased(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY_STATUS(Bound::match("case filter", args, {}, 0));
   TAMIS_TRY(const Text text, to_text(interpreter, self));
   TAMIS_TRY_STATUS(interpreter.budget().prepare(text.bytes.size() * 3));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(text.bytes.size()));
   return interpreter.string(with_case(text, kCasing));
 }
 
@@ -25,6 +26,7 @@ Result<Value> title(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY_STATUS(Bound::match("title", args, {}, 0));
   TAMIS_TRY(Text text, to_text(interpreter, self));
   TAMIS_TRY_STATUS(interpreter.budget().prepare(text.bytes.size() * 3));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(text.bytes.size()));
   Text out = with_word_case(text);
   out.is_markup = false;
   return interpreter.string(std::move(out));
@@ -72,6 +74,7 @@ Result<Value> escape(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY(const Text text, to_text(interpreter, self));
   if (text.is_markup && !kForces) return self;
   TAMIS_TRY_STATUS(interpreter.budget().prepare(text.bytes.size() * 5));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(text.bytes.size()));
   return interpreter.string(escape_html(text));
 }
 
@@ -89,6 +92,7 @@ Result<Value> indent(Interpreter& interpreter, Self self, Args args) {
   const bool blank = bound.truth(2, false);
   Text source = self.text();
   source.append("\n", false);
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(source.bytes.size()));
   const std::vector<Span> lines = line_ranges(source.bytes, false);
   TAMIS_TRY_STATUS(interpreter.budget().can_hold(source.bytes.size()));
   if (const uint64_t each = indention.bytes.size(); each > 0) {
@@ -135,6 +139,7 @@ Result<Value> truncate(Interpreter& interpreter, Self self, Args args) {
 Result<Value> wordcount(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY_STATUS(Bound::match("wordcount", args, {}, 0));
   TAMIS_TRY(const Text text, to_text(interpreter, self));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(text.bytes.size()));
   int64_t n = 0;
   bool in_word = false;
   for (size_t i = 0; i < text.bytes.size(); i += char_length(text.bytes, i)) {
@@ -170,6 +175,7 @@ Result<Value> format(Interpreter& interpreter, Self self, Args args) {
 Result<Text> url_quote(Interpreter& interpreter, const Value& value, bool is_query) {
   TAMIS_TRY(const Text text, to_text(interpreter, value));
   TAMIS_TRY_STATUS(interpreter.budget().prepare(text.bytes.size() * 3));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(text.bytes.size()));
   Text out;
   for (size_t i = 0; i < text.bytes.size(); ++i) {
     const char c = text.bytes[i];
@@ -291,6 +297,7 @@ Result<Value> striptags(Interpreter& interpreter, Self self, Args args) {
   TAMIS_TRY_STATUS(Bound::match("striptags", args, {}, 0));
   TAMIS_TRY(const Text text, to_text(interpreter, self));
   TAMIS_TRY_STATUS(interpreter.budget().prepare(text.bytes.size() * 2));
+  TAMIS_TRY_STATUS(interpreter.budget().spend_chars(text.bytes.size()));
   return interpreter.string(strip_tags(text));
 }
 

@@ -67,6 +67,8 @@ struct Budget {
   }
   // Steps for touching `bytes`: one a KiB.
   Status spend_bytes(uint64_t bytes) { return spend(bytes >> 10); }
+  // Steps for looking at each character of `bytes`, which costs more than copying them: one for 32.
+  Status spend_chars(uint64_t bytes) { return spend(bytes >> 5); }
   // Both: asked before building `bytes` of text.
   Status prepare(uint64_t bytes) {
     TAMIS_TRY_STATUS(can_hold(bytes));
