@@ -128,6 +128,34 @@ TEST(Hyper, WindowPatterns) {
   EXPECT_TRUE(phi3.layers[0].is_windowed && phi3.layers[1].is_windowed);
 }
 
+TEST(Hyper, WindowFlagsForEachLayer) {
+  Synthetic model = test::golden_case("gemma2_window");
+  model.set("attention.sliding_window_pattern", std::vector<bool>{true, true, false, true, false});
+  const auto hyper = *hyper_of(model);
+  for (uint32_t i = 0; i < 5; ++i) EXPECT_EQ(hyper.layers[i].is_windowed, i != 2 && i != 4) << i;
+  expect_refused("gemma2_window", "attention.sliding_window_pattern", std::vector<bool>{true, false});
+  expect_refused("gemma2_window", "attention.sliding_window_pattern", std::vector<uint32_t>{1, 1, 0, 1, 0});
+}
+
+TEST(Hyper, NumbersForEachLayer) {
+  Synthetic model = test::golden_case("llama");
+  model.set("attention.key_length", uint32_t{8});
+  model.set("attention.value_length", uint32_t{8});
+  model.set("attention.head_count", std::vector<uint32_t>{4, 6});
+  model.set("attention.head_count_kv", std::vector<uint32_t>{2, 3});
+  model.set("feed_forward_length", std::vector<uint32_t>{48, 20});
+  const auto hyper = *hyper_of(model);
+  EXPECT_EQ(hyper.dim(Dim::q_width, 0), 32u);
+  EXPECT_EQ(hyper.dim(Dim::q_width, 1), 48u);
+  EXPECT_EQ(hyper.dim(Dim::k_width, 1), 24u);
+  EXPECT_EQ(hyper.dim(Dim::n_ff, 1), 20u);
+  expect_refused("llama", "attention.head_count", std::vector<uint32_t>{4});
+  expect_refused("llama", "attention.head_count", std::vector<uint32_t>{4, 4, 4});
+  expect_refused("llama", "attention.head_count", std::vector<uint32_t>{4, 0});
+  expect_refused("llama", "attention.head_count_kv", std::vector<uint32_t>{2, 3});
+  expect_refused("llama", "feed_forward_length", std::vector<uint32_t>{48, 0});
+}
+
 // The two models whose scale is not that of the head size: 46 layers of gemma2 (27B), 62 of gemma3 (27B).
 TEST(Hyper, ScaleOfTheLargestGemmas) {
   Synthetic model = test::golden_case("gemma2");

@@ -102,6 +102,31 @@ TEST_P(Oracle, OnlyTheRowsAskedFor) {
 INSTANTIATE_TEST_SUITE_P(Models, Oracle, ::testing::ValuesIn(test::golden_cases()),
                          [](const auto& row) { return row.param.name; });
 
+// Layers of different widths: in pieces as at once, and equal to the plain model when every layer says the same.
+TEST(LayerArrays, WidthsMayDiffer) {
+  const auto backend = make_reference_backend();
+  Synthetic same = test::golden_case("llama");
+  same.set("attention.head_count", std::vector<uint32_t>{4, 4});
+  same.set("feed_forward_length", std::vector<uint32_t>{48, 48});
+  const auto model = load_model(test::open_synthetic(same), *backend);
+  ASSERT_TRUE(model.has_value()) << model.error().to_string();
+  EXPECT_LT(test::spread_error(test::all_logits(*model, *backend, same.ids), same.expected), kOracleBound);
+
+  Synthetic other = test::golden_case("llama_b21_values");  // heads of 24 and 16
+  other.set("attention.head_count", std::vector<uint32_t>{2, 4});
+  other.set("attention.head_count_kv", std::vector<uint32_t>{1, 4});
+  const std::map<std::string, Shape> shapes = {{"blk.1.attn_q.weight", Shape{96, 32}},
+                                               {"blk.1.attn_k.weight", Shape{96, 32}},
+                                               {"blk.1.attn_v.weight", Shape{64, 32}},
+                                               {"blk.1.attn_output.weight", Shape{32, 64}}};
+  for (test::SyntheticTensor& tensor : other.tensors) {
+    if (const auto it = shapes.find(tensor.name); it != shapes.end()) tensor.shape = it->second;
+  }
+  const auto wide = load_model(test::open_synthetic(other), *backend);
+  ASSERT_TRUE(wide.has_value()) << wide.error().to_string();
+  EXPECT_EQ(in_pieces(*wide, *backend, other.ids, 3), test::all_logits(*wide, *backend, other.ids));
+}
+
 // ---- what a batch may not be
 
 class BatchErrors : public ::testing::Test {

@@ -157,6 +157,14 @@ GgufFile open_synthetic(const Synthetic& model, const Fill& fill) {
     if (const auto* number = std::get_if<uint32_t>(&value)) must(writer.add_u32(full, *number));
     if (const auto* number = std::get_if<float>(&value)) must(writer.add_f32(full, *number));
     if (const auto* string = std::get_if<std::string>(&value)) must(writer.add_string(full, *string));
+    if (const auto* numbers = std::get_if<std::vector<uint32_t>>(&value)) {
+      must(writer.add_numbers(full, std::span<const uint32_t>(*numbers)));
+    }
+    if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
+      std::vector<GgufEncoded> encoded;
+      for (const bool flag : *flags) encoded.push_back(GgufEncoded::number(flag));
+      must(writer.add(full, GgufEncoded::array(GgufType::boolean, encoded)));
+    }
   }
   for (const SyntheticTensor& tensor : model.tensors) must(writer.add_tensor(tensor.name, DType::f32, tensor.shape));
   std::string bytes = writer.header();

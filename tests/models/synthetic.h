@@ -16,7 +16,7 @@
 
 namespace tamis::test {
 
-using MetaValue = std::variant<uint32_t, float, std::string>;
+using MetaValue = std::variant<uint32_t, float, std::string, std::vector<uint32_t>, std::vector<bool>>;
 
 struct SyntheticTensor {
   std::string name;
