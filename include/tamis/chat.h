@@ -1,6 +1,6 @@
 // A conversation under the model's own chat template.
 //
-//   auto chat = tamis::Chat::start(*model, "You answer in one word.");
+//   auto chat = tamis::api::Chat::start(*model, "You answer in one word.");
 //   auto answer = chat->send("What is the capital of France?", {}, print);
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "tamis/model.h"
 #include "tamis/result.h"
 
-namespace tamis {
+namespace tamis::api {
 
 struct Message {
   std::string role;  // "system", "user", "assistant"
@@ -47,4 +47,4 @@ class Chat {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace tamis
+}  // namespace tamis::api

@@ -11,7 +11,7 @@
 
 #include "tamis/result.h"
 
-namespace tamis {
+namespace tamis::api {
 
 // How the next token is chosen. Names, defaults and order of steps as in llama.cpp.
 struct Sampling {
@@ -73,4 +73,4 @@ struct Answer {
   double prompt_seconds = 0, first_token_seconds = 0, generate_seconds = 0;
 };
 
-}  // namespace tamis
+}  // namespace tamis::api

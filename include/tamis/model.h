@@ -1,6 +1,6 @@
 // A language model from a GGUF file.
 //
-//   auto model = tamis::LanguageModel::load("model.gguf");
+//   auto model = tamis::api::LanguageModel::load("model.gguf");
 //   if (!model) { report(model.error().to_string()); return; }
 //   auto answer = model->complete("Once upon a time", {.n_predict = 64}, nullptr);
 #pragma once
@@ -15,7 +15,7 @@
 #include "tamis/generate.h"
 #include "tamis/result.h"
 
-namespace tamis {
+namespace tamis::api {
 
 struct ModelOptions {
   std::string backend = "cpu";  // "cpu", or "reference": slow, double precision, the measure of all others
@@ -67,4 +67,4 @@ class LanguageModel {
   std::shared_ptr<const State> state_;
 };
 
-}  // namespace tamis
+}  // namespace tamis::api

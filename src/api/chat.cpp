@@ -2,14 +2,13 @@
 // (text/chat_template.h).
 #include "tamis/chat.h"
 
-#include <new>
-
 #include "api/model_state.h"
+#include "api/seam.h"
 #include "base/utf8.h"
 #include "engine/session.h"
 #include "formats/json.h"
 
-namespace tamis {
+namespace tamis::api {
 
 struct Chat::State {
   LanguageModel model;
@@ -46,6 +45,23 @@ Json messages_json(const std::vector<Message>& messages) {
   return list;
 }
 
+tamis::Result<std::vector<Message>> parse_messages(std::string_view text) {
+  TAMIS_TRY(const Json root, Json::parse(text));
+  const Json* const list = root.find("messages");
+  if (list == nullptr || !list->is_array())
+    return fail(tamis::ErrorCode::format, "chat: expected an object with an array \"messages\"");
+  std::vector<Message> messages;
+  for (const Json& item : list->as_array()) {
+    const Json* const role = item.find("role");
+    const Json* const content = item.find("content");
+    if (role == nullptr || content == nullptr || !role->is_string() || !content->is_string())
+      return fail(tamis::ErrorCode::format, "chat: message {}: expected texts \"role\" and \"content\"",
+                  messages.size());
+    messages.push_back({role->as_string(), content->as_string()});
+  }
+  return messages;
+}
+
 ChatTemplateInput template_input(const std::vector<Message>& messages, const Tokenizer& tokenizer) {
   ChatTemplateInput input;
   input.variables.set("messages", messages_json(messages));
@@ -59,39 +75,31 @@ ChatTemplateInput template_input(const std::vector<Message>& messages, const Tok
 }  // namespace
 
 Result<Chat> Chat::start(const LanguageModel& model, std::string_view system) {
-  try {
+  return at_seam([&]() -> tamis::Result<Chat> {
     const std::shared_ptr<const Engine>& engine = model.state()->engine;
     TAMIS_TRY(const ChatTemplate* const chat_template, engine->chat_template());
     Chat chat(std::make_shared<State>(State{model, chat_template, {}, Session(engine)}));
     chat.set_system(system);
     return chat;
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, "out of memory for a chat");
-  }
+  });
 }
 
 Result<Answer> Chat::send(std::string_view text, const GenerateOptions& options, const OnText& on_text) {
   std::vector<Message>& messages = state_->messages;
   const size_t n_before = messages.size();
-  const auto turn = [&]() -> Result<Answer> {
+  Result<Answer> answer = at_seam([&]() -> tamis::Result<Answer> {
     messages.push_back({"user", well_formed(text)});
-    const Engine& engine = *state_->model.state()->engine;
-    const Tokenizer& tokenizer = *engine.tokenizer();
+    const LanguageModel::State& model = *state_->model.state();
+    const Tokenizer& tokenizer = *model.engine->tokenizer();
     TAMIS_TRY(const std::vector<PromptPart> parts,
               state_->chat_template->render_parts(template_input(messages, tokenizer)));
-    const std::vector<TokenId> prompt = encode_prompt(tokenizer, parts, state_->model.state()->parse_content_special);
-    TAMIS_TRY(Generation generation, generate(state_->session, prompt, to_engine(options), on_text));
+    const std::vector<TokenId> prompt = encode_prompt(tokenizer, parts, model.parse_content_special);
+    TAMIS_TRY(Generation generation, generate(state_->session, prompt, to_engine(options), to_engine(on_text)));
     messages.push_back({"assistant", generation.text});
     return from_engine(std::move(generation));
-  };
-  try {
-    Result<Answer> answer = turn();
-    if (!answer) messages.resize(n_before);
-    return answer;
-  } catch (const std::bad_alloc&) {
-    messages.resize(n_before);
-    return fail(ErrorCode::out_of_memory, "out of memory while generating");
-  }
+  });
+  if (!answer) messages.resize(n_before);
+  return answer;
 }
 
 const std::vector<Message>& Chat::messages() const { return state_->messages; }
@@ -108,7 +116,7 @@ void Chat::clear() {
 
 Result<std::string> Chat::render() const {
   const Tokenizer& tokenizer = *state_->model.state()->engine->tokenizer();
-  return state_->chat_template->render(template_input(state_->messages, tokenizer));
+  return at_seam([&] { return state_->chat_template->render(template_input(state_->messages, tokenizer)); });
 }
 
 std::string Chat::to_json() const {
@@ -118,20 +126,10 @@ std::string Chat::to_json() const {
 }
 
 Status Chat::from_json(std::string_view text) {
-  TAMIS_TRY(const Json root, Json::parse(text));
-  const Json* const list = root.find("messages");
-  if (list == nullptr || !list->is_array())
-    return fail(ErrorCode::format, "chat: expected an object with an array \"messages\"");
-  std::vector<Message> messages;
-  for (const Json& item : list->as_array()) {
-    const Json* const role = item.find("role");
-    const Json* const content = item.find("content");
-    if (role == nullptr || content == nullptr || !role->is_string() || !content->is_string())
-      return fail(ErrorCode::format, "chat: message {}: expected texts \"role\" and \"content\"", messages.size());
-    messages.push_back({role->as_string(), content->as_string()});
-  }
-  state_->messages = std::move(messages);
-  return {};
+  return at_seam([&]() -> tamis::Status {
+    TAMIS_TRY(state_->messages, parse_messages(text));
+    return {};
+  });
 }
 
-}  // namespace tamis
+}  // namespace tamis::api

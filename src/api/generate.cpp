@@ -2,8 +2,9 @@
 #include "tamis/generate.h"
 
 #include "api/model_state.h"
+#include "api/seam.h"
 
-namespace tamis {
+namespace tamis::api {
 
 std::string_view finish_reason_name(FinishReason reason) {
   switch (reason) {
@@ -47,6 +48,11 @@ GenerationOptions to_engine(const GenerateOptions& options) {
   return out;
 }
 
+std::function<tamis::Status(std::string_view)> to_engine(const OnText& on_text) {
+  if (!on_text) return nullptr;
+  return [&on_text](std::string_view text) { return to_private(on_text(text)); };
+}
+
 Answer from_engine(Generation generation) {
   Answer answer;
   answer.text = std::move(generation.text);
@@ -67,4 +73,4 @@ Answer from_engine(Generation generation) {
   return answer;
 }
 
-}  // namespace tamis
+}  // namespace tamis::api

@@ -1,16 +1,15 @@
 // LanguageModel over engine/: loading, text and tokens, raw completion.
 #include "tamis/model.h"
 
-#include <new>
-
 #include "api/backends.h"
 #include "api/model_state.h"
+#include "api/seam.h"
 #include "engine/session.h"
 
-namespace tamis {
+namespace tamis::api {
 namespace {
 
-Result<std::shared_ptr<LanguageModel::State>> load_state(const std::string& path, const ModelOptions& options) {
+tamis::Result<std::shared_ptr<LanguageModel::State>> load_state(const std::string& path, const ModelOptions& options) {
   auto state = std::make_shared<LanguageModel::State>();
   state->path = path;
   state->parse_content_special = options.parse_content_special;
@@ -21,20 +20,41 @@ Result<std::shared_ptr<LanguageModel::State>> load_state(const std::string& path
   engine_options.n_batch = options.n_batch;
   engine_options.tokenizer.pre = options.pre;
   auto engine = Engine::load(path, std::move(backend), engine_options);
-  if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
+  if (!engine) return tl::unexpected<tamis::Error>(as_file_error(with_file(std::move(engine).error(), path)));
   state->engine = *std::move(engine);
   return state;
+}
+
+tamis::Result<Answer> complete_text(const LanguageModel::State& state, std::string_view prompt,
+                                    const GenerateOptions& options, const OnText& on_text) {
+  const Tokenizer& tokenizer = *state.engine->tokenizer();
+  std::vector<int32_t> tokens = tokenizer.encode(prompt, {.add_special = true, .parse_special = true});
+  if (tokens.empty() && tokenizer.special().bos != kNoToken) tokens.push_back(tokenizer.special().bos);
+  if (tokens.empty()) {
+    return fail(tamis::ErrorCode::invalid_argument,
+                "prompt: got an empty text, and the model has no BOS token to begin with");
+  }
+  Session session(state.engine);
+  TAMIS_TRY(Generation generation, generate(session, tokens, to_engine(options), to_engine(on_text)));
+  return from_engine(std::move(generation));
+}
+
+tamis::Result<std::vector<float>> logits_of(const LanguageModel::State& state, std::span<const int32_t> ids) {
+  Session session(state.engine);
+  std::vector<float> all;
+  TAMIS_TRY_STATUS(session.append_all(ids, 0, [&](size_t, std::span<const float> rows) -> tamis::Status {
+    all.insert(all.end(), rows.begin(), rows.end());
+    return {};
+  }));
+  return all;
 }
 
 }  // namespace
 
 Result<LanguageModel> LanguageModel::load(const std::string& path, const ModelOptions& options) {
-  try {
-    TAMIS_TRY(std::shared_ptr<State> state, load_state(path, options));
+  return at_seam([&] { return load_state(path, options); }).map([](std::shared_ptr<State> state) {
     return LanguageModel(std::move(state));
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, "{}: out of memory while loading", path);
-  }
+  });
 }
 
 ModelInfo LanguageModel::info() const {
@@ -69,33 +89,11 @@ std::string LanguageModel::detokenize(std::span<const int32_t> ids) const {
 
 Result<Answer> LanguageModel::complete(std::string_view prompt, const GenerateOptions& options,
                                        const OnText& on_text) const {
-  try {
-    std::vector<int32_t> tokens = tokenize(prompt, true, true);
-    const SpecialTokens& special = state_->engine->tokenizer()->special();
-    if (tokens.empty() && special.bos != kNoToken) tokens.push_back(special.bos);
-    if (tokens.empty())
-      return fail(ErrorCode::invalid_argument,
-                  "prompt: got an empty text, and the model has no BOS token to begin with");
-    Session session(state_->engine);
-    TAMIS_TRY(Generation generation, generate(session, tokens, to_engine(options), on_text));
-    return from_engine(std::move(generation));
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, "out of memory while generating");
-  }
+  return at_seam([&] { return complete_text(*state_, prompt, options, on_text); });
 }
 
 Result<std::vector<float>> LanguageModel::logits(std::span<const int32_t> ids) const {
-  try {
-    Session session(state_->engine);
-    std::vector<float> all;
-    TAMIS_TRY_STATUS(session.append_all(ids, 0, [&](size_t, std::span<const float> rows) -> Status {
-      all.insert(all.end(), rows.begin(), rows.end());
-      return {};
-    }));
-    return all;
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, "out of memory for the logits of {} tokens", ids.size());
-  }
+  return at_seam([&] { return logits_of(*state_, ids); });
 }
 
-}  // namespace tamis
+}  // namespace tamis::api

@@ -1,6 +1,7 @@
 // What a LanguageModel handle points to; shared by the files of src/api.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "base/thread_pool.h"
@@ -8,7 +9,7 @@
 #include "engine/generate.h"
 #include "tamis/model.h"
 
-namespace tamis {
+namespace tamis::api {
 
 struct LanguageModel::State {
   std::string path;
@@ -17,8 +18,9 @@ struct LanguageModel::State {
   std::shared_ptr<const Engine> engine;
 };
 
-// The façade's options and answers in the engine's terms, and back.
+// The façade's options, callback and answer in the engine's terms, and back.
 GenerationOptions to_engine(const GenerateOptions& options);
+std::function<tamis::Status(std::string_view)> to_engine(const OnText& on_text);
 Answer from_engine(Generation generation);
 
-}  // namespace tamis
+}  // namespace tamis::api

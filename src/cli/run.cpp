@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "api/seam.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/interrupt.h"
@@ -55,9 +56,9 @@ Result<std::optional<std::string>> prompt_of(const Args& args) {
   return text;
 }
 
-Result<LanguageModel> load_model_of(const Args& args) {
+Result<api::LanguageModel> load_model_of(const Args& args) {
   TAMIS_TRY_STATUS(check_unused_options(args));
-  ModelOptions options;
+  api::ModelOptions options;
   options.backend = args.text("--backend");
   options.pre = args.text("--pre");
   options.parse_content_special = args.flag("--hf-special");
@@ -65,21 +66,21 @@ Result<LanguageModel> load_model_of(const Args& args) {
   TAMIS_TRY(options.n_ctx, integer_option(args, "-c", 0, 0));
   options.n_batch = static_cast<uint32_t>(args.integer("-b"));
   TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
-  TAMIS_TRY(LanguageModel model, LanguageModel::load(path, options));
-  const ModelInfo info = model.info();
+  TAMIS_TRY(api::LanguageModel model, api::to_private(api::LanguageModel::load(path, options)));
+  const api::ModelInfo info = model.info();
   for (const std::string& warning : info.warnings) log_warning("{}", warning);
   log_info("{} ({}, {} layers), context {}, {} threads", info.name.empty() ? path : info.name, info.architecture,
            info.n_layers, info.n_ctx, info.n_threads);
   return model;
 }
 
-std::string answer_json(const Answer& answer, const ModelInfo& info) {
+std::string answer_json(const api::Answer& answer, const api::ModelInfo& info) {
   Json out = Json::object();
   out.set("schema", 1);
   out.set("model", info.path);
   out.set("text", answer.text);
-  out.set("finish_reason", std::string(finish_reason_name(answer.finish)));
-  out.set("context_full", answer.finish == FinishReason::context_full);
+  out.set("finish_reason", std::string(api::finish_reason_name(answer.finish)));
+  out.set("context_full", answer.finish == api::FinishReason::context_full);
   out.set("n_prompt", uint64_t{answer.n_prompt});
   out.set("n_generated", uint64_t{answer.tokens.size()});
   out.set("seed", answer.seed);
@@ -89,34 +90,35 @@ std::string answer_json(const Answer& answer, const ModelInfo& info) {
   return out.dump() + "\n";
 }
 
-Result<Answer> answer_once(const LanguageModel& model, const Args& args, const std::string& prompt,
-                           const GenerateOptions& options, const OnText& on_text) {
-  if (args.flag("--raw")) return model.complete(prompt, options, on_text);
+Result<api::Answer> answer_once(const api::LanguageModel& model, const Args& args, const std::string& prompt,
+                                const api::GenerateOptions& options, const api::OnText& on_text) {
+  if (args.flag("--raw")) return api::to_private(model.complete(prompt, options, on_text));
   if (!model.info().has_chat_template) {
     log_warning(
         "this model has no chat template: the prompt is continued as it stands (--raw says so without this line)");
-    return model.complete(prompt, options, on_text);
+    return api::to_private(model.complete(prompt, options, on_text));
   }
-  TAMIS_TRY(Chat chat, Chat::start(model, args.text("-sys")));
-  return chat.send(prompt, options, on_text);
+  TAMIS_TRY(api::Chat chat, api::to_private(api::Chat::start(model, args.text("-sys"))));
+  return api::to_private(chat.send(prompt, options, on_text));
 }
 
-Result<int> run_once(const LanguageModel& model, const Args& args, const std::string& prompt,
-                     const GenerateOptions& options) {
+Result<int> run_once(const api::LanguageModel& model, const Args& args, const std::string& prompt,
+                     const api::GenerateOptions& options) {
   const bool as_json = args.flag("--json");
-  TAMIS_TRY(const Answer answer, answer_once(model, args, prompt, options, as_json ? OnText() : OnText(print_piece)));
+  TAMIS_TRY(const api::Answer answer,
+            answer_once(model, args, prompt, options, as_json ? api::OnText() : api::OnText(print_piece)));
   TAMIS_TRY_STATUS(print_out(as_json ? answer_json(answer, model.info()) : "\n"));
-  if (answer.finish == FinishReason::context_full)
+  if (answer.finish == api::FinishReason::context_full)
     log_warning("the context of {} tokens is full; -c makes it larger", model.info().n_ctx);
   print_timings(answer);
-  if (answer.finish == FinishReason::cancelled) return fail(ErrorCode::cancelled, "stopped");
+  if (answer.finish == api::FinishReason::cancelled) return fail(ErrorCode::cancelled, "stopped");
   return 0;
 }
 
 Result<int> run_run(const Args& args) {
   TAMIS_TRY(const std::optional<std::string> prompt, prompt_of(args));
-  TAMIS_TRY(GenerateOptions options, generate_options(args, prompt ? 0.0f : 0.8f));
-  TAMIS_TRY(const LanguageModel model, load_model_of(args));
+  TAMIS_TRY(api::GenerateOptions options, generate_options(args, prompt ? 0.0f : 0.8f));
+  TAMIS_TRY(const api::LanguageModel model, load_model_of(args));
   options.cancel = &stop_flag();
   if (prompt) return run_once(model, args, *prompt, options);
   if (args.flag("--raw") || !model.info().has_chat_template)
@@ -127,9 +129,9 @@ Result<int> run_run(const Args& args) {
 
 }  // namespace
 
-Status print_piece(std::string_view text) { return print_out(text); }
+api::Status print_piece(std::string_view text) { return api::to_public(print_out(text)); }
 
-void print_timings(const Answer& answer) {
+void print_timings(const api::Answer& answer) {
   const auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
   log_info(
       "prompt {} tokens ({} reused), {:.1f} tokens/s; first token after {:.2f} s; generated {} tokens, {:.1f} "

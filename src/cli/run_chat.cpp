@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "api/seam.h"
 #include "base/file.h"
 #include "cli/interrupt.h"
 #include "cli/run.h"
@@ -59,7 +60,7 @@ class LineReader {
 
 class ChatLoop {
  public:
-  ChatLoop(Chat chat, const LanguageModel& model, GenerateOptions options)
+  ChatLoop(api::Chat chat, const api::LanguageModel& model, api::GenerateOptions options)
       : chat_(std::move(chat)), model_(model), options_(std::move(options)) {}
 
   Result<int> run() {
@@ -89,7 +90,7 @@ class ChatLoop {
 
  private:
   std::string title() const {
-    const ModelInfo info = model_.info();
+    const api::ModelInfo info = model_.info();
     return info.name.empty() ? info.path : info.name;
   }
 
@@ -110,18 +111,18 @@ class ChatLoop {
 
   // Errors of one turn are told and the chat goes on; only a broken stdout ends it.
   Status answer(const std::string& text) {
-    Status printed;
+    api::Status printed;
     const auto print = [&](std::string_view piece) {
       printed = print_piece(piece);
       return printed;
     };
-    const Result<Answer> result = chat_.send(text, options_, print);
-    TAMIS_TRY_STATUS(std::move(printed));
+    const api::Result<api::Answer> result = chat_.send(text, options_, print);
+    TAMIS_TRY_STATUS(api::to_private(std::move(printed)));
     if (!result) return print_out(fmt::format("\n({})\n", result.error().to_string()));
     clear_stop_flag();
     std::string_view note;
-    if (result->finish == FinishReason::cancelled) note = " (stopped)";
-    if (result->finish == FinishReason::context_full)
+    if (result->finish == api::FinishReason::cancelled) note = " (stopped)";
+    if (result->finish == api::FinishReason::context_full)
       note = " (the context is full: /clear, or start with a larger -c)";
     TAMIS_TRY_STATUS(print_out(fmt::format("{}\n\n", note)));
     print_timings(*result);
@@ -166,7 +167,7 @@ class ChatLoop {
       chat_.set_system(rest);
       return {};
     }
-    const std::vector<Message>& messages = chat_.messages();
+    const std::vector<api::Message>& messages = chat_.messages();
     const bool has_system = !messages.empty() && messages.front().role == "system";
     return print_out(has_system ? messages.front().content + "\n" : "(none of yours; the template may have its own)\n");
   }
@@ -178,20 +179,20 @@ class ChatLoop {
 
   Status load(const std::string& path) {
     TAMIS_TRY(const std::string text, read_text_file(path, kMaxChatBytes));
-    TAMIS_TRY_STATUS(chat_.from_json(text));
+    TAMIS_TRY_STATUS(api::to_private(chat_.from_json(text)));
     return print_out(fmt::format("({} messages)\n", chat_.messages().size()));
   }
 
-  Chat chat_;
-  const LanguageModel& model_;
-  GenerateOptions options_;
+  api::Chat chat_;
+  const api::LanguageModel& model_;
+  api::GenerateOptions options_;
   LineReader reader_;
 };
 
 }  // namespace
 
-Result<int> run_chat(const LanguageModel& model, GenerateOptions options, std::string_view system) {
-  TAMIS_TRY(Chat chat, Chat::start(model, system));
+Result<int> run_chat(const api::LanguageModel& model, api::GenerateOptions options, std::string_view system) {
+  TAMIS_TRY(api::Chat chat, api::to_private(api::Chat::start(model, system)));
   return ChatLoop(std::move(chat), model, std::move(options)).run();
 }
 

@@ -13,30 +13,50 @@ namespace {
 
 struct NumberRow {
   std::string_view name;  // without dashes
-  float Sampling::*real = nullptr;
-  int32_t Sampling::*integer = nullptr;
+  float api::Sampling::*real;
+  int32_t api::Sampling::*integer;  // one of the two is null
+  double minimum, maximum;
+  std::string_view value_name, default_text, help;
 };
 
+using S = api::Sampling;
+constexpr double kAny = std::numeric_limits<double>::infinity();
 constexpr NumberRow kNumbers[] = {
-    {"temp", &Sampling::temp},
-    {"top-k", nullptr, &Sampling::top_k},
-    {"top-p", &Sampling::top_p},
-    {"min-p", &Sampling::min_p},
-    {"typical", &Sampling::typical_p},
-    {"xtc-probability", &Sampling::xtc_probability},
-    {"xtc-threshold", &Sampling::xtc_threshold},
-    {"repeat-last-n", nullptr, &Sampling::repeat_last_n},
-    {"repeat-penalty", &Sampling::repeat_penalty},
-    {"frequency-penalty", &Sampling::frequency_penalty},
-    {"presence-penalty", &Sampling::presence_penalty},
-    {"dry-multiplier", &Sampling::dry_multiplier},
-    {"dry-base", &Sampling::dry_base},
-    {"dry-allowed-length", nullptr, &Sampling::dry_allowed_length},
-    {"dry-penalty-last-n", nullptr, &Sampling::dry_penalty_last_n},
-    {"mirostat", nullptr, &Sampling::mirostat},
-    {"mirostat-lr", &Sampling::mirostat_lr},
-    {"mirostat-ent", &Sampling::mirostat_ent},
+    {"temp", &S::temp, nullptr, 0, kAny, "X", "",
+     "temperature, 0 = always the most probable token; default: 0 for a PROMPT, 0.8 in a chat"},
+    {"top-k", nullptr, &S::top_k, -kAny, kAny, "N", "40", "choose among the N most probable tokens; 0 = all"},
+    {"top-p", &S::top_p, nullptr, 0, 1, "P", "0.95",
+     "choose among the most probable tokens that reach P together; 1 = all"},
+    {"min-p", &S::min_p, nullptr, 0, 1, "P", "0.05", "drop tokens less probable than P times the best; 0 = none"},
+    {"typical", &S::typical_p, nullptr, 0, 1, "P", "1", "locally typical sampling; 1 = off"},
+    {"xtc-probability", &S::xtc_probability, nullptr, 0, 1, "P", "0", "chance to drop the top choices; 0 = off"},
+    {"xtc-threshold", &S::xtc_threshold, nullptr, 0, 1, "P", "0.1", "which choices XTC drops; above 0.5 = off"},
+    {"repeat-last-n", nullptr, &S::repeat_last_n, -1, kAny, "N", "64",
+     "tokens the penalties look at; 0 = off, -1 = all"},
+    {"repeat-penalty", &S::repeat_penalty, nullptr, 0, kAny, "X", "1", "divide the logits of repeated tokens; 1 = off"},
+    {"frequency-penalty", &S::frequency_penalty, nullptr, -kAny, kAny, "X", "0",
+     "subtract X times a token's count; 0 = off"},
+    {"presence-penalty", &S::presence_penalty, nullptr, -kAny, kAny, "X", "0",
+     "subtract X from tokens that occurred; 0 = off"},
+    {"dry-multiplier", &S::dry_multiplier, nullptr, 0, kAny, "X", "0", "penalise repeated sequences (DRY); 0 = off"},
+    {"dry-base", &S::dry_base, nullptr, 1, kAny, "X", "1.75", "growth of DRY's penalty with length"},
+    {"dry-allowed-length", nullptr, &S::dry_allowed_length, 0, kAny, "N", "2", "repeats of this length are free"},
+    {"dry-penalty-last-n", nullptr, &S::dry_penalty_last_n, -1, kAny, "N", "-1",
+     "tokens DRY looks at; 0 = off, -1 = all"},
+    {"mirostat", nullptr, &S::mirostat, 0, 2, "N", "0", "1 or 2: mirostat in place of the truncations; 0 = off"},
+    {"mirostat-lr", &S::mirostat_lr, nullptr, 0, kAny, "X", "0.1", "mirostat's learning rate"},
+    {"mirostat-ent", &S::mirostat_ent, nullptr, 0, kAny, "X", "5", "mirostat's target surprise, bits"},
 };
+
+// The option names with their dashes, for tables that hold views.
+std::string_view option_name(const NumberRow& row) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out;
+    for (const NumberRow& each : kNumbers) out.push_back(fmt::format("--{}", each.name));
+    return out;
+  }();
+  return names[static_cast<size_t>(&row - kNumbers)];
+}
 
 template <class T>
 std::optional<T> parse(std::string_view text) {
@@ -47,7 +67,7 @@ std::optional<T> parse(std::string_view text) {
 }
 
 // "ID+BIAS" or "ID-BIAS", as llama.cpp writes them; "ID-inf" forbids the token.
-Result<Sampling::Bias> parse_bias(std::string_view text) {
+Result<api::Sampling::Bias> parse_bias(std::string_view text) {
   const size_t sign = text.find_first_of("+-");
   const auto id = parse<int32_t>(text.substr(0, sign));
   if (sign == std::string_view::npos || !id)
@@ -57,12 +77,12 @@ Result<Sampling::Bias> parse_bias(std::string_view text) {
   if (!bias || std::isnan(*bias) || *bias < 0)
     return fail(ErrorCode::invalid_argument, "--logit-bias: got \"{}\", expected a number after the sign",
                 escape_for_display(text));
-  return Sampling::Bias{*id, text[sign] == '-' ? -*bias : *bias};
+  return api::Sampling::Bias{*id, text[sign] == '-' ? -*bias : *bias};
 }
 
 }  // namespace
 
-Status set_option(GenerateOptions& options, std::string_view name, std::string_view value) {
+Status set_option(api::GenerateOptions& options, std::string_view name, std::string_view value) {
   const auto bad = [&] {
     return fail(ErrorCode::invalid_argument, "{}: got \"{}\", expected a number", escape_for_display(name),
                 escape_for_display(value));
@@ -95,7 +115,7 @@ Status set_option(GenerateOptions& options, std::string_view name, std::string_v
   return fail(ErrorCode::invalid_argument, "\"{}\" is no setting; /set lists them", escape_for_display(name));
 }
 
-std::string option_list(const GenerateOptions& options) {
+std::string option_list(const api::GenerateOptions& options) {
   std::string out;
   for (const NumberRow& row : kNumbers) {
     if (row.real != nullptr) {
@@ -110,11 +130,11 @@ std::string option_list(const GenerateOptions& options) {
   return out;
 }
 
-Result<GenerateOptions> generate_options(const Args& args, float temp) {
-  GenerateOptions options;
+Result<api::GenerateOptions> generate_options(const Args& args, float temp) {
+  api::GenerateOptions options;
   options.sampling.temp = temp;
   for (const NumberRow& row : kNumbers) {
-    const std::string name = fmt::format("--{}", row.name);
+    const std::string_view name = option_name(row);
     if (args.has(name)) TAMIS_TRY_STATUS(set_option(options, row.name, args.text(name)));
   }
   if (args.has("--seed")) TAMIS_TRY_STATUS(set_option(options, "seed", args.text("--seed")));
@@ -122,7 +142,7 @@ Result<GenerateOptions> generate_options(const Args& args, float temp) {
   options.stop = args.texts("--stop");
   options.ignore_eos = args.flag("--ignore-eos");
   for (const std::string& text : args.texts("--logit-bias")) {
-    TAMIS_TRY(const Sampling::Bias bias, parse_bias(text));
+    TAMIS_TRY(const api::Sampling::Bias bias, parse_bias(text));
     options.sampling.logit_bias.push_back(bias);
   }
   return options;
@@ -141,12 +161,7 @@ std::vector<OptionSpec> generate_option_specs() {
        .value_name = "N",
        .help = "start of the random numbers; -1: another every time",
        .minimum = -1},
-      {.names = "--temp",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "temperature, 0 = always the most probable token; default: 0 for a PROMPT, 0.8 in a chat",
-       .minimum = 0},
-      {.names = "--stop,-r,--reverse-prompt",
+      {.names = "-r,--stop,--reverse-prompt",
        .kind = OptionKind::text,
        .value_name = "TEXT",
        .help = "end the answer before this text",
@@ -158,113 +173,15 @@ std::vector<OptionSpec> generate_option_specs() {
        .help = "add BIAS to a token's logit: 15043+1, 2-inf",
        .is_repeatable = true},
   };
-  const std::vector<OptionSpec> numbers = {
-      {.names = "--top-k",
-       .kind = OptionKind::integer,
-       .value_name = "N",
-       .help = "choose among the N most probable tokens; 0 = all",
-       .default_text = "40"},
-      {.names = "--top-p",
-       .kind = OptionKind::real,
-       .value_name = "P",
-       .help = "choose among the most probable tokens that reach P together; 1 = all",
-       .default_text = "0.95",
-       .minimum = 0,
-       .maximum = 1},
-      {.names = "--min-p",
-       .kind = OptionKind::real,
-       .value_name = "P",
-       .help = "drop tokens less probable than P times the best; 0 = none",
-       .default_text = "0.05",
-       .minimum = 0,
-       .maximum = 1},
-      {.names = "--typical",
-       .kind = OptionKind::real,
-       .value_name = "P",
-       .help = "locally typical sampling; 1 = off",
-       .default_text = "1",
-       .minimum = 0,
-       .maximum = 1},
-      {.names = "--xtc-probability",
-       .kind = OptionKind::real,
-       .value_name = "P",
-       .help = "chance to drop the top choices; 0 = off",
-       .default_text = "0",
-       .minimum = 0,
-       .maximum = 1},
-      {.names = "--xtc-threshold",
-       .kind = OptionKind::real,
-       .value_name = "P",
-       .help = "which choices XTC drops; above 0.5 = off",
-       .default_text = "0.1",
-       .minimum = 0},
-      {.names = "--repeat-last-n",
-       .kind = OptionKind::integer,
-       .value_name = "N",
-       .help = "tokens the penalties look at; 0 = off, -1 = all",
-       .default_text = "64",
-       .minimum = -1},
-      {.names = "--repeat-penalty",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "divide the logits of repeated tokens; 1 = off",
-       .default_text = "1",
-       .minimum = 0},
-      {.names = "--frequency-penalty",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "subtract X times a token's count; 0 = off",
-       .default_text = "0"},
-      {.names = "--presence-penalty",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "subtract X from tokens that occurred; 0 = off",
-       .default_text = "0"},
-      {.names = "--dry-multiplier",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "penalise repeated sequences (DRY); 0 = off",
-       .default_text = "0",
-       .minimum = 0},
-      {.names = "--dry-base",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "growth of DRY's penalty with length",
-       .default_text = "1.75",
-       .minimum = 1},
-      {.names = "--dry-allowed-length",
-       .kind = OptionKind::integer,
-       .value_name = "N",
-       .help = "repeats of this length are free",
-       .default_text = "2",
-       .minimum = 0},
-      {.names = "--dry-penalty-last-n",
-       .kind = OptionKind::integer,
-       .value_name = "N",
-       .help = "tokens DRY looks at; 0 = off, -1 = all",
-       .default_text = "-1",
-       .minimum = -1},
-      {.names = "--mirostat",
-       .kind = OptionKind::integer,
-       .value_name = "N",
-       .help = "1 or 2: mirostat in place of the truncations; 0 = off",
-       .default_text = "0",
-       .minimum = 0,
-       .maximum = 2},
-      {.names = "--mirostat-lr",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "mirostat's learning rate",
-       .default_text = "0.1",
-       .minimum = 0},
-      {.names = "--mirostat-ent",
-       .kind = OptionKind::real,
-       .value_name = "X",
-       .help = "mirostat's target surprise, bits",
-       .default_text = "5",
-       .minimum = 0},
-  };
-  options.insert(options.end(), numbers.begin(), numbers.end());
+  for (const NumberRow& row : kNumbers) {
+    options.push_back({.names = option_name(row),
+                       .kind = row.real != nullptr ? OptionKind::real : OptionKind::integer,
+                       .value_name = row.value_name,
+                       .help = row.help,
+                       .default_text = row.default_text,
+                       .minimum = row.minimum,
+                       .maximum = row.maximum});
+  }
   return options;
 }
 

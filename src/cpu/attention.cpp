@@ -66,20 +66,17 @@ void CpuBackend::store_kv(std::span<const KvSlot> slots, uint32_t layer_idx, Ten
   }
 }
 
-// Query heads head … head + n_heads - 1 of one token, which share one key head.
-//   q [n_heads, k_dim]   out [n_heads, v_dim]
-void CpuBackend::attend(const float* q, const KvSlot& slot, uint32_t layer_idx, const AttentionParams& params,
-                        uint32_t head, uint32_t n_heads, float* out, Scratch& scratch) const {
+void CpuBackend::attend(const HeadGroup& group, const AttentionParams& params, Scratch& scratch) const {
   constexpr uint32_t kPage = KvCache::kPageTokens;
-  const KvCache& cache = *slot.cache;
-  const uint32_t head_kv = head / (params.n_head / params.n_head_kv);
-  const uint32_t n_seen = slot.position + 1;
+  const KvCache& cache = *group.slot.cache;
+  const uint32_t layer_idx = group.layer_idx, n_heads = group.n_heads;
+  const uint32_t n_seen = group.slot.position + 1;
   const uint32_t first = params.window != 0 && n_seen > params.window ? n_seen - params.window : 0;
   const KvLayerShape& shape = cache.layer(layer_idx);
   float maximum[kHeadsTogether], total[kHeadsTogether];
   std::fill_n(maximum, n_heads, -std::numeric_limits<float>::infinity());
   std::fill_n(total, n_heads, 0.0f);
-  std::fill_n(out, size_t{n_heads} * params.v_dim, 0.0f);
+  std::fill_n(group.out, size_t{n_heads} * params.v_dim, 0.0f);
   for (uint32_t begin = first; begin < n_seen; begin = begin / kPage * kPage + kPage) {
     const uint32_t n_keys = std::min(n_seen, begin / kPage * kPage + kPage) - begin;
     MultiplyTask task{};
@@ -90,16 +87,16 @@ void CpuBackend::attend(const float* q, const KvSlot& slot, uint32_t layer_idx, 
     task.out = scratch.scores;
     task.out_stride = kPage;
     for (size_t k = 0; k < params.k_dim; k += kChunk) {
-      task.w = cache.key(layer_idx, begin) + size_t{head_kv} * params.k_dim + k;
-      task.x = q + k;
+      task.w = cache.key(layer_idx, begin) + size_t{group.head_kv} * params.k_dim + k;
+      task.x = group.q + k;
       task.k = std::min<size_t>(kChunk, params.k_dim - k);
       task.is_added = k != 0;
       kernels_.multiply(task);
     }
-    const float* const values = cache.value(layer_idx, begin) + size_t{head_kv} * params.v_dim;
+    const float* const values = cache.value(layer_idx, begin) + size_t{group.head_kv} * params.v_dim;
     for (uint32_t h = 0; h < n_heads; ++h) {
       float* const scores = scratch.scores + size_t{h} * kPage;
-      float* const sums = out + size_t{h} * params.v_dim;
+      float* const sums = group.out + size_t{h} * params.v_dim;
       for (uint32_t i = 0; i < n_keys; ++i) scores[i] *= params.scale;
       if (params.softcap > 0.0f) softcap_range(scores, n_keys, params.softcap);
       kernels_.softmax_step(scores, n_keys, &maximum[h], &total[h], sums, params.v_dim);
@@ -107,7 +104,7 @@ void CpuBackend::attend(const float* q, const KvSlot& slot, uint32_t layer_idx, 
     }
   }
   for (uint32_t h = 0; h < n_heads; ++h)
-    for (uint32_t d = 0; d < params.v_dim; ++d) out[size_t{h} * params.v_dim + d] /= total[h];
+    for (uint32_t d = 0; d < params.v_dim; ++d) group.out[size_t{h} * params.v_dim + d] /= total[h];
 }
 
 void CpuBackend::attention(TensorView q, std::span<const KvSlot> slots, uint32_t layer_idx,
@@ -122,9 +119,13 @@ void CpuBackend::attention(TensorView q, std::span<const KvSlot> slots, uint32_t
       const auto part = static_cast<uint32_t>(i % n_items);
       const uint32_t in_group = part % n_parts * kHeadsTogether;
       const uint32_t head = part / n_parts * group + in_group;
-      const uint32_t n_heads = std::min<uint32_t>(kHeadsTogether, group - in_group);
-      attend(q.row(token) + size_t{head} * params.k_dim, slots[token], layer_idx, params, head, n_heads,
-             out.row(token) + size_t{head} * params.v_dim, scratch_[thread_idx]);
+      attend({.q = q.row(token) + size_t{head} * params.k_dim,
+              .out = out.row(token) + size_t{head} * params.v_dim,
+              .slot = slots[token],
+              .layer_idx = layer_idx,
+              .head_kv = part / n_parts,
+              .n_heads = std::min<uint32_t>(kHeadsTogether, group - in_group)},
+             params, scratch_[thread_idx]);
     }
   });
 }

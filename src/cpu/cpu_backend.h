@@ -90,6 +90,14 @@ class CpuBackend final : public Backend {
     float rows[kRowsTogether * kScratchStride];
     float scores[kHeadsTogether * KvCache::kPageTokens];
   };
+  // Query heads of one token that share one key head.
+  struct HeadGroup {
+    const float* q = nullptr;  // [n_heads, k_dim]
+    float* out = nullptr;      // [n_heads, v_dim]
+    KvSlot slot;
+    uint32_t layer_idx = 0, head_kv = 0;
+    uint32_t n_heads = 0;  // ≤ kHeadsTogether
+  };
   struct LinearJob {
     const Linear* linear;
     TensorView out;
@@ -112,8 +120,7 @@ class CpuBackend final : public Backend {
   // out rows first … first + n - 1 (n ≤ kRowsTogether) of one linear for all tokens.
   void multiply_rows(TensorView x, const LinearJob& job, size_t first, size_t n, Scratch& scratch) const;
   void activate_range(float* x, const float* factor, size_t n, Activation activation) const;
-  void attend(const float* q, const KvSlot& slot, uint32_t layer_idx, const AttentionParams& params, uint32_t head,
-              uint32_t n_heads, float* out, Scratch& scratch) const;
+  void attend(const HeadGroup& group, const AttentionParams& params, Scratch& scratch) const;
   static void softcap_range(float* x, size_t n, float cap);
   float dot(const float* a, const float* b, size_t n) const;
 
