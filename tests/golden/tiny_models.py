@@ -119,6 +119,8 @@ class Case:
                 out[b + "ffn_gate_inp.weight"] = (self.n_expert(), e)
                 for n, s in (("gate", (fe, e)), ("up", (fe, e)), ("down", (e, fe))):
                     out[b + f"ffn_{n}_exps.weight"] = (self.n_expert(),) + s
+                    if "expert_scales" in self.tensors:
+                        out[b + f"ffn_{n}_exps.scale"] = (self.n_expert(),)
             elif self.arch == "phi3":
                 out[b + "ffn_up.weight"], out[b + "ffn_down.weight"] = (2 * f, e), (e, f)
             else:
@@ -167,6 +169,7 @@ CASES = [
     Case("llama_yarn", "llama", n_layer=1, n_embd=64, n_head=2, n_kv=1, n_ctx=4096,
          extra={"rope.scaling.type": "yarn", "rope.scaling.factor": 8.0, "rope.scaling.original_context_length": 512}),
     Case("llama_sidecars", "llama", tensors=("scales", "ffn_bias"), runs_in_peer=False),
+    Case("llama_expert_sidecars", "llama", extra=dict(_MOE), tensors=("expert_scales",), runs_in_peer=False),
     # Fault B21's three shapes: head size of its own, partial rotation, values narrower than keys.
     Case("llama_b21_head", "llama", n_layer=1, n_head=2, n_kv=1, dk=24, dv=24, extra={"rope.dimension_count": 24}),
     Case("llama_b21_partial", "llama", n_head=2, n_kv=1, dk=24, dv=24, extra={"rope.dimension_count": 8}, runs_in_peer=False),
@@ -305,9 +308,11 @@ def forward(case, gelu=gelu_tanh, honours_window=True):
             for t in range(n):
                 chosen = np.argsort(-p[t], kind="stable")[:x["expert_used_count"]]
                 share = p[t][chosen] / p[t][chosen].sum()
+                expert = lambda part, e, value: (w[f"{b}ffn_{part}_exps.weight"][e] @ value
+                                                 * w.get(f"{b}ffn_{part}_exps.scale", np.ones(e + 1))[e])
                 for e, weight in zip(chosen, share):
-                    inner = silu(w[b + "ffn_gate_exps.weight"][e] @ f[t]) * (w[b + "ffn_up_exps.weight"][e] @ f[t])
-                    out[t] += weight * (w[b + "ffn_down_exps.weight"][e] @ inner)
+                    inner = silu(expert("gate", e, f[t])) * expert("up", e, f[t])
+                    out[t] += weight * expert("down", e, inner)
             f = out
         else:
             if case.arch == "phi3":

@@ -95,6 +95,19 @@ TEST_P(Closure, EveryShapeIsChecked) {
   }
 }
 
+TEST_P(Closure, EveryTypeIsChecked) {
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    for (const DType never : {DType::i8, DType::i32, DType::f64}) {
+      Synthetic other = model;
+      other.tensors[i].dtype = never;
+      const auto loaded = load_model(test::open_synthetic(other), *backend);
+      ASSERT_FALSE(loaded.has_value()) << other.tensors[i].name;
+      EXPECT_EQ(loaded.error().site->tag, "E_TENSOR_TYPE");
+      EXPECT_THAT(loaded.error().to_string(), HasSubstr(other.tensors[i].name));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Registry, Closure, ::testing::ValuesIn(variants()), [](const auto& row) {
   return std::string(row.param.arch) + (row.param.with_experts ? "_experts" : "_dense") +
          (row.param.with_fused_qkv ? "_fused" : "_split");

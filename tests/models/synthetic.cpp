@@ -166,11 +166,12 @@ GgufFile open_synthetic(const Synthetic& model, const Fill& fill) {
       must(writer.add(full, GgufEncoded::array(GgufType::boolean, encoded)));
     }
   }
-  for (const SyntheticTensor& tensor : model.tensors) must(writer.add_tensor(tensor.name, DType::f32, tensor.shape));
+  for (const SyntheticTensor& tensor : model.tensors) must(writer.add_tensor(tensor.name, tensor.dtype, tensor.shape));
   std::string bytes = writer.header();
   const size_t data_start = bytes.size();
   bytes.resize(data_start + writer.data_bytes(), '\0');
   for (size_t i = 0; i < model.tensors.size(); ++i) {
+    if (model.tensors[i].dtype != DType::f32) continue;
     std::vector<float> values = values_of(model, model.tensors[i]);
     if (fill) fill(model.tensors[i].name, values);
     std::memcpy(bytes.data() + data_start + writer.tensor_offset(i), values.data(), values.size() * sizeof(float));

@@ -21,6 +21,7 @@ using MetaValue = std::variant<uint32_t, float, std::string, std::vector<uint32_
 struct SyntheticTensor {
   std::string name;
   Shape shape;
+  DType dtype = DType::f32;  // of another type the bytes are 0
 };
 
 // A model file to be: metadata keys without the architecture's prefix, tensors in order.
