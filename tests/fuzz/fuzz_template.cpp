@@ -135,7 +135,7 @@ constexpr std::string_view kSnippets[] = {
 std::string build_source(const uint8_t* data, size_t size) {
   std::string out;
   std::string_view last = "(";
-  for (size_t i = 0; i < size && out.size() < 20000; ++i) {
+  for (size_t i = 0; i < size && out.size() < 3000; ++i) {
     if (data[i] >= 0xe0) {
       const size_t times = size_t{1} << (data[i] & 7);
       for (size_t k = 0; k < times; ++k) out += last;

@@ -22,8 +22,12 @@ tl::unexpected<Error> syntax_error(uint32_t line, std::string_view what) {
 
 namespace {
 
-constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
-                                           "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
+// Length of the operator that begins with `c`, then `next`; 0 when there is none.
+size_t operator_length(char c, char next) {
+  if (next == c && (c == '/' || c == '*' || c == '=')) return 2;
+  if (next == '=' && (c == '!' || c == '<' || c == '>')) return 2;
+  return c != '\0' && std::string_view("+-/*%~[](){}><=.:|,;").find(c) != std::string_view::npos ? 1 : 0;
+}
 
 bool is_word(std::string_view text, size_t i) {
   const auto c = static_cast<unsigned char>(text[i]);
@@ -201,21 +205,23 @@ class Lexer {
       return {};
     }
     if (c == '\'' || c == '"') return string();
-    for (std::string_view op : kOperators) {
-      if (!looking_at(op)) continue;
+    const size_t length = operator_length(c, at_ + 1 < source_.size() ? source_[at_ + 1] : '\0');
+    if (length > 0) {
+      const std::string_view op = std::string_view(source_).substr(at_, length);
       TAMIS_TRY_STATUS(balance(op));
       add(TokenKind::op, std::string(op));
-      at_ += op.size();
+      at_ += length;
       return {};
     }
     return syntax_error(line_, fmt::format("unexpected char '{}'", escape_for_display(rest().substr(0, 4), 4)));
   }
 
   Status balance(std::string_view op) {
-    if (op == "{") brackets_ += '}';
-    if (op == "(") brackets_ += ')';
-    if (op == "[") brackets_ += ']';
-    if (op != "}" && op != ")" && op != "]") return {};
+    const char c = op[0];
+    if (c == '{') brackets_ += '}';
+    if (c == '(') brackets_ += ')';
+    if (c == '[') brackets_ += ']';
+    if (c != '}' && c != ')' && c != ']') return {};
     if (brackets_.empty()) return syntax_error(line_, fmt::format("unexpected '{}'", op));
     if (brackets_.back() != op[0])
       return syntax_error(line_, fmt::format("unexpected '{}', expected '{}'", op, brackets_.back()));
