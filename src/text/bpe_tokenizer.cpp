@@ -54,7 +54,7 @@ namespace {
 
 class BpeTokenizer final : public VocabTokenizer {
  public:
-  BpeTokenizer(VocabData vocab, const PreTokenizerRow& row, PreTokenizer pre)
+  BpeTokenizer(VocabData vocab, const PreTokenizerRow& row, std::shared_ptr<const PreTokenizer> pre)
       : VocabTokenizer(std::move(vocab)), row_(row), rule_(*row.rule), pre_(std::move(pre)) {
     use_user_defined_in_raw_text();
     for (unsigned byte = 0; byte < 256; ++byte) byte_ids_[byte] = find_spelled(std::string(1, static_cast<char>(byte)));
@@ -102,7 +102,7 @@ class BpeTokenizer final : public VocabTokenizer {
     MergeScratch scratch;
     WordCache cache(text.size());
     size_t begin = 0;
-    for (const size_t end : pre_.split(text, split)) {
+    for (const size_t end : pre_->split(text, split)) {
       const std::string_view word = text.substr(begin, end - begin);
       begin = end;
       cache.append(word, out, [&](std::string_view w, std::vector<TokenId>& ids) { encode_word(w, ids, scratch); });
@@ -159,7 +159,7 @@ class BpeTokenizer final : public VocabTokenizer {
 
   const PreTokenizerRow& row_;
   const SplitRule& rule_;
-  PreTokenizer pre_;
+  std::shared_ptr<const PreTokenizer> pre_;
   MergeTable table_;
   std::array<TokenId, 256> byte_ids_;  // the token of a single byte, or kNoToken
 };
@@ -180,7 +180,7 @@ VocabResult<std::shared_ptr<const Tokenizer>> make_bpe_tokenizer(VocabData vocab
   if (row == nullptr)
     return tl::unexpected(VocabFault{ErrorCode::unsupported, "tokenizer.ggml.pre", escape_for_display(vocab.pre),
                                      "a known pre-tokenizer name (or one given with --pre)", "E_TOKENIZER_PRE"});
-  auto pre = PreTokenizer::make(*row->rule);
+  auto pre = PreTokenizer::shared(*row->rule);
   if (!pre)
     return tl::unexpected(VocabFault{ErrorCode::internal, "tokenizer.ggml.pre", pre.error().message, "", "E_INTERNAL"});
   auto tokenizer = std::make_shared<BpeTokenizer>(std::move(vocab), *row, std::move(*pre));

@@ -1,6 +1,9 @@
 // Applies the stages of a split rule; groups digits from the right.
 #include "text/pretokenizer.h"
 
+#include <map>
+#include <mutex>
+
 #include "text/unicode.h"
 
 namespace tamis {
@@ -57,6 +60,18 @@ Result<PreTokenizer> PreTokenizer::make(const SplitRule& rule) {
     out.stages_.push_back(std::move(stage));
   }
   return out;
+}
+
+Result<std::shared_ptr<const PreTokenizer>> PreTokenizer::shared(const SplitRule& rule) {
+  static std::mutex mutex;
+  static std::map<const SplitRule*, std::shared_ptr<const PreTokenizer>> compiled;
+  const std::lock_guard lock(mutex);
+  auto& entry = compiled[&rule];
+  if (entry == nullptr) {
+    TAMIS_TRY(PreTokenizer made, make(rule));
+    entry = std::make_shared<const PreTokenizer>(std::move(made));
+  }
+  return entry;
 }
 
 const std::vector<size_t>& PreTokenizer::split(std::string_view text, Scratch& scratch) const {

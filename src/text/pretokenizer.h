@@ -53,6 +53,8 @@ class PreTokenizer {
 
   // Compiles the row's rule. Errors: internal only (a test compiles every row).
   static Result<PreTokenizer> make(const SplitRule& rule);
+  // The same for a rule of the table, compiled once a process.
+  static Result<std::shared_ptr<const PreTokenizer>> shared(const SplitRule& rule);
 
   // End offsets of the words of `text`, in order; the last is text.size(). Valid until the next call with this scratch.
   const std::vector<size_t>& split(std::string_view text, Scratch& scratch) const;

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "formats/json.h"
+#include "tests/text/backtrack.h"
 #include "tests/text/vocab_files.h"
 #include "text/split_automaton.h"
 #include "text/unicode.h"
@@ -96,30 +97,6 @@ TEST(PreTokenizer, IllFormedBytesAreCharactersOfTheirOwn) {
   }
 }
 
-// ---- a slow reference: backtracking over the same program
-
-// Calls `accept` for each way the program can go on from (step, i), most preferred first, until one is taken.
-bool backtrack(const RegexProgram& program, uint32_t step, const std::u32string& text, size_t i,
-               const std::function<bool(size_t)>& accept, int depth) {
-  if (depth > 2000) return false;
-  const RegexStep& s = program.steps[step];
-  const auto in_set = [&] {
-    return i < text.size() && program.sets[s.set].contains(text[i], unicode::char_class(text[i]));
-  };
-  switch (s.kind) {
-    case RegexStep::Kind::match: return accept(i);
-    case RegexStep::Kind::set: return in_set() && backtrack(program, s.first, text, i + 1, accept, depth + 1);
-    case RegexStep::Kind::jump: return backtrack(program, s.first, text, i, accept, depth + 1);
-    case RegexStep::Kind::split:
-      return backtrack(program, s.first, text, i, accept, depth + 1) ||
-             backtrack(program, s.second, text, i, accept, depth + 1);
-    case RegexStep::Kind::next_in: return in_set() && backtrack(program, s.first, text, i, accept, depth + 1);
-    case RegexStep::Kind::next_not_in: return !in_set() && backtrack(program, s.first, text, i, accept, depth + 1);
-    case RegexStep::Kind::at_end: return i == text.size() && backtrack(program, s.first, text, i, accept, depth + 1);
-  }
-  return false;
-}
-
 TEST(PreTokenizer, AutomatonEqualsBacktrackingOnRandomText) {
   const std::u32string alphabet = U"aAzZ'sSdlLrReEvV019 \t\n\r.,!$(/字かア한ّ́²Ⅷ\u00a0\u017f😀";
   Rng rng(6);
@@ -143,19 +120,8 @@ TEST(PreTokenizer, AutomatonEqualsBacktrackingOnRandomText) {
           utf8_append(bytes, c);
         }
         offsets.push_back(bytes.size());
-        std::vector<size_t> expected, got;
-        for (size_t i = 0, gap = 0; i < text.size();) {
-          size_t end = i;
-          backtrack(
-              *program, 0, text, i, [&](size_t at) { return (end = at, true); }, 0);
-          if (end == i) {
-            if (++i == text.size()) expected.push_back(offsets[i]);
-            continue;
-          }
-          if (gap < i) expected.push_back(offsets[i]);
-          expected.push_back(offsets[end]);
-          gap = i = end;
-        }
+        std::vector<size_t> got;
+        const std::vector<size_t> expected = testing::backtracking_split(*program, text, offsets);
         SplitScratch scratch;
         automaton->split(bytes, 0, bytes.size(), got, scratch);
         ASSERT_EQ(got, expected) << row.name << " on " << bytes;

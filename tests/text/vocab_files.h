@@ -38,6 +38,7 @@ VocabFile spm_vocab(const std::vector<std::pair<std::string, float>>& pieces);
 VocabFile wordpiece_vocab(const std::vector<std::string>& pieces);
 VocabFile unigram_vocab(const std::vector<std::pair<std::string, float>>& pieces);
 
+// Empty when it cannot be read.
 std::string read_golden(const std::string& name);
 
 }  // namespace tamis::testing
