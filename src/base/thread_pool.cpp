@@ -4,6 +4,9 @@
 // then is not waited for.
 #include "base/thread_pool.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <new>
 #include <system_error>
@@ -24,6 +27,24 @@ enum Failure : uint8_t { kNone, kBadAlloc, kOther };
 thread_local const ThreadPool* t_pool = nullptr;
 thread_local uint32_t t_thread_idx = 0;
 
+// All signals but a thread's own faults blocked for the calling thread, as long as it lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+      ::sigdelset(&all, fault);  // belong to the thread that fails
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 inline void relax() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace
@@ -36,6 +57,7 @@ std::unique_ptr<ThreadPool> ThreadPool::create(uint32_t n_threads) {
   pool->n_threads_ = n_threads;  // before workers start: they never read it, their scratch owners do
   pool->n_spins_ = n_threads <= n_cores ? kSpins : 0;
   pool->workers_.reserve(n_threads - 1);
+  const SignalsBlocked blocked;  // workers inherit the mask: signals go to the threads of whoever owns the process
   for (uint32_t i = 1; i < n_threads; ++i) {
     try {
       pool->workers_.emplace_back(&ThreadPool::work, pool.get(), i);

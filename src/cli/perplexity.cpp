@@ -43,6 +43,7 @@ Result<int> run_perplexity(const Args& args) {
   PerplexityOptions options;
   TAMIS_TRY(options.n_ctx, integer_option(args, "-c", 512, 4));
   TAMIS_TRY(options.n_chunks, integer_option(args, "--chunks", 0));
+  if (!args.has("-f")) return fail(ErrorCode::invalid_argument, "-f TEXT is needed: the file to score");
   TAMIS_TRY(const std::string text, read_text_file(args.text("-f"), kMaxTextBytes));
   EngineOptions engine_options;
   engine_options.n_ctx = options.n_ctx;

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
 #include "api/seam.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/interrupt.h"
 #include "cli/load_engine.h"
 #include "cli/model_path.h"
@@ -127,9 +129,27 @@ Result<int> run_run(const Args& args) {
   return run_chat(model, options, args.text("-sys"));
 }
 
+// What a model writes must not steer the terminal: control characters but tab and newline become U+FFFD. `text` is
+// well-formed.
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = std::max<size_t>(1, utf8_sequence_length(text, i));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_c0 = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f;
+    const bool is_c1 = length == 2 && utf8_code_point(text, i, 2) < 0xa0;
+    out += is_c0 || is_c1 ? std::string_view("\xef\xbf\xbd") : text.substr(i, length);
+    i += length;
+  }
+  return out;
+}
+
 }  // namespace
 
-api::Status print_piece(std::string_view text) { return api::to_public(print_out(text)); }
+api::Status print_piece(std::string_view text) {
+  static const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
+  return api::to_public(print_out(is_terminal ? without_controls(text) : std::string(text)));
+}
 
 void print_timings(const api::Answer& answer) {
   const auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };

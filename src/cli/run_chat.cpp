@@ -1,5 +1,6 @@
 // The chat of `tamis run` on a terminal: reads lines, obeys commands, streams answers.
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,7 +29,7 @@ constexpr std::string_view kHelp =
 
 enum class Input { line, interrupted, end };
 
-// Lines from the terminal by read(2): unlike iostreams, a signal ends the wait.
+// Lines from the terminal, by poll(2) and read(2): iostreams would not let a signal end the wait.
 class LineReader {
  public:
   Input read(std::string& line) {
@@ -39,13 +40,13 @@ class LineReader {
         if (line.ends_with('\r')) line.pop_back();
         return Input::line;
       }
-      char chunk[4096];
-      const ssize_t n = ::read(STDIN_FILENO, chunk, sizeof chunk);
-      if (n < 0 && errno == EINTR) {
-        if (!stop_flag().load()) continue;
+      if (!wait_for_input()) {
         held_.clear();
         return Input::interrupted;
       }
+      char chunk[4096];
+      const ssize_t n = ::read(STDIN_FILENO, chunk, sizeof chunk);
+      if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {
         line = std::exchange(held_, {});
         return line.empty() ? Input::end : Input::line;
@@ -55,6 +56,17 @@ class LineReader {
   }
 
  private:
+  // False when the user pressed Ctrl-C. Looks at the flag every so often: a signal that comes just before the wait does
+  // not end it.
+  static bool wait_for_input() {
+    constexpr int kLookMs = 100;
+    for (;;) {
+      if (stop_flag().load()) return false;
+      pollfd entry{STDIN_FILENO, POLLIN, 0};
+      if (::poll(&entry, 1, kLookMs) > 0) return true;
+    }
+  }
+
   std::string held_;
 };
 
