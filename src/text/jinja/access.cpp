@@ -1,6 +1,7 @@
 // Attributes, items and iteration of values, after jinja2's sandboxed environment.
 #include <algorithm>
 
+#include "base/fault.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -139,7 +140,7 @@ Result<Value> Interpreter::item(const Value& object, const Value& key) {
         object.is_string() || object.is(Kind::list) || object.is(Kind::tuple) || object.is(Kind::range);
     if (has_items && length_of(object, n)) {
       if (i < 0) i += n;
-      if (i >= 0 && i < n) {
+      if (!TAMIS_CHECKED(13, i < 0 || i >= n)) {
         if (!object.is_string()) return Sequence{object, n}.item(budget_, i);
         const Value at = Value::of(i), end = Value::of(i + 1);
         return slice(*this, object, &at, &end, nullptr);

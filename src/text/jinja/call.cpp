@@ -1,7 +1,6 @@
 // Calls: macros, functions, bound methods, and how arguments meet parameters.
 #include <algorithm>
 
-#include "base/fault.h"
 #include "text/jinja/interpreter.h"
 
 namespace tamis::jinja {

@@ -283,8 +283,8 @@ Status Interpreter::emit_value(const Value& value) {
 
 Status Interpreter::emit(const Text& text) {
   TAMIS_TRY_STATUS(budget_.spend_bytes(text.bytes.size()));
-  if (TAMIS_CHECKED(
-          15, text.bytes.size() > max_output_bytes_ || out_->bytes.size() > max_output_bytes_ - text.bytes.size()))
+  const uint64_t n_bytes = text.bytes.size(), n_out = out_->bytes.size();
+  if (TAMIS_CHECKED(15, n_bytes > max_output_bytes_ || n_out > max_output_bytes_ - n_bytes))
     return fail(ErrorCode::invalid_argument, "the template's output passes {} bytes", max_output_bytes_);
   budget_.hold(text.bytes.size());
   out_->append(text);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/fault.h"
-
 namespace tamis::jinja {
 
 tl::unexpected<Error> Budget::out_of_steps() {
@@ -13,7 +11,7 @@ tl::unexpected<Error> Budget::out_of_steps() {
 }
 
 Status Budget::can_hold(uint64_t bytes) const {
-  if (TAMIS_CHECKED(13, bytes > max_live_bytes || live_bytes > max_live_bytes - bytes))
+  if (bytes > max_live_bytes || live_bytes > max_live_bytes - bytes)
     return fail(ErrorCode::invalid_argument, "the template builds too much data (memory budget)");
   return {};
 }
