@@ -56,7 +56,8 @@ uint64_t usable_memory_bytes(const std::string& root) {
       const std::string file = mount + path + (is_v2 ? "/memory.max" : "/memory.limit_in_bytes");
       if (const auto limit = leading_number(text_of(file)); limit && (bytes == 0 || *limit < bytes)) bytes = *limit;
       if (path.empty() || path == "/") break;
-      path.resize(path.find_last_of('/'));
+      const size_t slash = path.find_last_of('/');
+      path.resize(slash == std::string::npos ? 0 : slash);
     }
   }
   return bytes;

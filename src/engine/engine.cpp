@@ -1,3 +1,4 @@
+// Opening an engine: file, tokenizer, template and weights, each failure with its place in the file.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -80,6 +81,11 @@ Result<const ChatTemplate*> Engine::chat_template() const {
 
 Result<std::vector<float>> Engine::forward(const Batch& batch) const {
   const std::lock_guard lock(stepping_);
+  // Weights are read from the mapped file: beyond its new end they would be a SIGBUS.
+  if (model_.file.size_changed()) {
+    return fail(ErrorCode::io, "{}: the file changed its size while it was in use",
+                escape_for_display(model_.file.path(), 4096));
+  }
   return tamis::forward(model_, *backend_, batch);
 }
 

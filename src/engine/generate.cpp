@@ -1,3 +1,4 @@
+// The generation loop: prefill, then one token a step until a stop.
 #include "engine/generate.h"
 
 #include <chrono>

@@ -1,3 +1,4 @@
+// Scoring the windows of a text.
 #include "engine/perplexity.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Running tokens through the decoder in chunks, keeping the cache in step.
 #include "engine/session.h"
 
 #include <algorithm>
@@ -10,6 +11,9 @@ namespace {
 
 // Logits handed out at once: large enough to amortise a step, small enough for any machine.
 constexpr size_t kLogitBytes = size_t{64} << 20;
+
+// Who may want to stop should not wait for a long chunk; results do not depend on the cut, and speed hardly.
+constexpr size_t kStoppableTokens = 64;
 
 }  // namespace
 
@@ -30,7 +34,7 @@ Result<std::vector<float>> Session::append(std::span<const TokenId> tokens, cons
     return fail(ErrorCode::invalid_argument, "{} tokens do not fit: the context holds {} and {} are taken",
                 tokens.size(), engine_->n_ctx(), tokens_.size());
   }
-  const size_t n_batch = engine_->n_batch();
+  const size_t n_batch = std::min<size_t>(engine_->n_batch(), stop != nullptr ? kStoppableTokens : SIZE_MAX);
   for (size_t begin = 0;; begin += n_batch) {
     if (stop != nullptr && stop->load())
       return fail(ErrorCode::cancelled, "stopped after {} of {} tokens", begin, tokens.size());

@@ -24,9 +24,10 @@ class Session {
   // Called after each chunk with the number of tokens done.
   using OnProgress = std::function<void(size_t n_done)>;
 
-  // Takes in `tokens` (n ≥ 1), n_batch at a time; returns the logits [n_vocab] after the last one. `stop` (may be null)
-  // is looked at between chunks. Errors: invalid_argument when they do not fit the context (nothing is taken in) or are
-  // not in the vocabulary; cancelled (what was computed so far stays); out_of_memory, device.
+  // Takes in `tokens` (n ≥ 1), n_batch at a time (fewer with `stop`); returns the logits [n_vocab] after the last one.
+  // `stop` (may be null) is looked at between chunks. Errors: invalid_argument when they do not fit the context
+  // (nothing is taken in) or are not in the vocabulary; cancelled (what was computed so far stays); out_of_memory,
+  // device.
   Result<std::vector<float>> append(std::span<const TokenId> tokens, const std::atomic<bool>* stop = nullptr,
                                     const OnProgress& on_progress = nullptr);
 

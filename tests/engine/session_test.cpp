@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <filesystem>
 #include <numeric>
 
 #include "base/thread_pool.h"
@@ -135,6 +136,17 @@ TEST(Session, StopsBetweenChunks) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::cancelled);
   EXPECT_EQ(session.tokens().size(), 8u) << "what was computed stays";
+}
+
+TEST(Session, AFileThatShrinksIsAnErrorNotASignal) {
+  const std::string path = write_tiny_model();
+  const auto engine = load_tiny(path, make(false, nullptr));
+  Session session(engine);
+  ASSERT_TRUE(session.append(some_tokens(3)).has_value());
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  const auto result = session.append(some_tokens(3));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::io);
 }
 
 TEST(EngineMemory, S026_HugeContextsAllocateNothing) {
