@@ -108,7 +108,7 @@ class GgufMaker {
 
   void field(uint32_t width, uint64_t value) {
     fields_.push_back({static_cast<uint32_t>(bytes_.size()), width});
-    for (uint32_t b = 0; b < width; ++b) bytes_ += static_cast<char>(value >> 8 * b);
+    bytes_.append(reinterpret_cast<const char*>(&value), width);  // little-endian, as every target is
   }
   void text(std::string_view content) {
     field(8, content.size());
