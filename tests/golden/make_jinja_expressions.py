@@ -4,6 +4,7 @@
     pip install jinja2==3.1.6
     make_jinja_expressions.py                       writes jinja_expressions.json beside this file
     make_jinja_expressions.py --random N [--seed S]  prints N generated rows as JSON lines (for comparing, not stored)
+    make_jinja_expressions.py --random-templates N   the same with statements
     make_jinja_expressions.py --special-casing      prints the rows of src/text/jinja/special_casing.h
 
 Settings: ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks, loop controls, generation blocks, `tojson` as json.dumps without
@@ -296,6 +297,13 @@ x
  z
 {{ loop }}
 {{ loop.index }}
+{% for x in xs %}{{ n }}{% endfor %}{% set n = 1 %}{{ n }}
+{% for x in xs %}{{ n }}{% endfor %}{% if t %}{% set n = 1 %}{% endif %}{{ n }}
+{% set n %}{{ n }}{% endset %}{{ n }}
+{{ n }}{% for x in xs %}{{ n }}{% endfor %}{% set n = 1 %}
+{% set n = n + 1 %}{{ n }}
+{% macro m() %}{{ n }}{% endmacro %}{{ m() }}{% set n = 1 %}{{ m() }}
+{% filter length %}a{% endfilter %}
 {% set loop = 5 %}{{ loop }}{% for x in [1] %}{{ loop.index }}{% endfor %}{{ loop }}
 {% set range = 3 %}{{ range }}
 {% for range in [1] %}{{ range }}{% endfor %}{{ range(2)|list }}
@@ -470,7 +478,62 @@ class Random:
                          "{" + f"{self.string_literal()}: {self.any(depth - 1)}" + "}")
 
 
+    def tag(self, inside, block=True):
+        signs = ("", "", "", "-", "+") if block else ("", "", "-")
+        begin, end = ("{%", "%}") if block else ("{{", "}}")
+        return begin + self.pick(*signs) + " " + inside + " " + self.pick(*signs[:4] if block else ("", "", "-")) + end
+
+    def text(self):
+        return "".join(self.pick("a", " ", "  ", "\n", "\n", "\t", "é", "x y", "\n\n", "  \n", "}", "{ ", "%") for _ in range(self.r.randint(0, 4)))
+
+    def statements(self, depth, in_loop=False):
+        return "".join(self.text() + self.statement(depth, in_loop) for _ in range(self.r.randint(1, 3))) + self.text()
+
+    def statement(self, depth, in_loop):
+        kind = self.r.randint(0, 15) if depth > 0 else self.r.randint(10, 15)
+        inner = lambda loop=in_loop: self.statements(depth - 1, loop)
+        name = self.pick("a", "b", "n", "s")
+        if kind == 0 or kind == 1:
+            other = self.tag("else") + inner() if self.r.random() < 0.5 else ""
+            middle = self.tag("elif " + self.boolean(1)) + inner() if self.r.random() < 0.3 else ""
+            return self.tag("if " + self.boolean(1)) + inner() + middle + other + self.tag("endif")
+        if kind in (2, 3, 4):
+            condition = " if " + self.boolean(1) if self.r.random() < 0.3 else ""
+            other = self.tag("else") + inner() if self.r.random() < 0.3 else ""
+            return self.tag(f"for {self.pick('x', 'n', 'a')} in {self.list(1)}" + condition) + inner(True) + other + self.tag("endfor")
+        if kind == 5:
+            return self.tag(f"set {name}") + inner() + self.tag("endset")
+        if kind == 6:
+            return self.tag(f"macro {self.pick('m', 'm2')}(a, b={self.atom()})") + self.statements(depth - 1) + self.tag("endmacro")
+        if kind == 7:
+            return self.tag(f"with {name} = {self.any(1)}") + inner() + self.tag("endwith")
+        if kind == 8:
+            return self.tag(f"filter {self.pick('upper', 'trim', 'indent(2)', 'length')}") + inner() + self.tag("endfilter")
+        if kind == 9:
+            return self.tag("generation") + inner() + self.tag("endgeneration")
+        if kind == 10:
+            return self.tag(f"set {name} = {self.any(1)}")
+        if kind == 11:
+            return self.tag(f"{self.pick('m', 'm2')}({self.atom()})", False) if self.r.random() < 0.4 else "{#" + self.pick("", "-", "+") + " c " + self.pick("", "-") + "#}"
+        if kind == 12 and in_loop:
+            return self.tag(f"if {self.boolean(0)}") + self.tag(self.pick("break", "continue")) + self.tag("endif")
+        if kind == 13 and in_loop:
+            return self.tag("loop." + self.pick("index", "revindex", "first", "last", "length", "previtem", "nextitem", "changed(s)", "cycle(1, 2)", "depth"), False)
+        if kind == 14:
+            return self.tag(self.pick("a", "b", "n", "s", "x", "ns.v"), False)
+        if kind == 15 and self.r.random() < 0.3:
+            return self.tag(self.pick("raw", "raw")).replace("+%", "%") + " {{ x }} " + self.tag("endraw")
+        return self.tag(self.any(1), False)
+
+
 def main():
+    if "--random-templates" in sys.argv:
+        n = int(sys.argv[sys.argv.index("--random-templates") + 1])
+        generator = Random(int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else 1)
+        for _ in range(n):
+            source = generator.statements(generator.r.randint(1, 3))
+            print(json.dumps({"source": source, "input": DATA, **render(source, DATA)}))
+        return
     if "--special-casing" in sys.argv:
         for c in map(chr, range(0x110000)):
             if len(c.upper()) > 1:

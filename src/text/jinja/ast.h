@@ -102,6 +102,7 @@ struct Node {
   const Node *body = nullptr, *else_body = nullptr;
   std::vector<const Node*> items;
   std::vector<CompareOp> compare_ops;
+  std::vector<uint32_t> own_names;  // block: symbols undefined when it begins (symbols.h)
   std::string text;
   double real = 0;
   const FilterRow* filter = nullptr;  // null: unknown, an error when evaluated

@@ -30,8 +30,11 @@ class Interpreter::Level {
 // A scope inside `parent` while alive.
 class Interpreter::Inner {
  public:
-  Inner(Interpreter& interpreter, Scope* parent) : interpreter_(interpreter), outer_(interpreter.scope_) {
+  Inner(Interpreter& interpreter, Scope* parent, const Node* block = nullptr)
+      : interpreter_(interpreter), outer_(interpreter.scope_) {
     scope_ = interpreter_.scope_ = interpreter_.new_scope(parent);
+    if (block == nullptr) return;
+    for (const uint32_t symbol : block->own_names) scope_->names.emplace_back(symbol, Value());
   }
   ~Inner() {
     interpreter_.scope_ = outer_;
@@ -85,6 +88,7 @@ Result<Text> Interpreter::run() {
   budget_.max_live_bytes = budget_.live_bytes + program_.limits.template_memory_bytes + 16 * input_bytes_;
   budget_.steps_left = program_.limits.template_steps + 16 * input_bytes_;
   max_output_bytes_ = 4 * input_bytes_ + program_.limits.template_output_bytes;
+  for (const uint32_t symbol : program_.body->own_names) root_state_[symbol] = 1;
   TAMIS_TRY_STATUS(execute_body(*program_.body));
   return std::move(output_);
 }
@@ -227,7 +231,7 @@ Result<Interpreter::Flow> Interpreter::execute_body(const Node& block) {
 }
 
 Result<Interpreter::Flow> Interpreter::execute_in_scope(const Node& block) {
-  const Inner inner(*this, scope_);
+  const Inner inner(*this, scope_, &block);
   return execute_body(block);
 }
 
@@ -327,7 +331,7 @@ Result<Interpreter::Flow> Interpreter::loop_passes(const Node& node, Loop& loop,
   const auto loop_symbol = program_.symbol_ids.find("loop");
   for (loop.index0 = 0; loop.index0 < loop.items.n; ++loop.index0) {
     TAMIS_TRY_STATUS(budget_.spend(1));
-    const Inner inner(*this, scope_);
+    const Inner inner(*this, scope_, node.body);
     if (node.uses_loop && loop_symbol != program_.symbol_ids.end())
       scope_->names.emplace_back(loop_symbol->second, Value::borrowed(Kind::loop, &loop));
     TAMIS_TRY_STATUS(assign(*node.a, loop.items.item(budget_, loop.index0)));
@@ -381,7 +385,7 @@ Result<Value> Interpreter::run_macro(const Macro& macro, const Arguments& args) 
 }
 
 Result<Value> Interpreter::run_macro_body(const Macro& macro, const Arguments& args) {
-  const Inner inner(*this, macro.scope);
+  const Inner inner(*this, macro.scope, macro.spec->body);
   TAMIS_TRY_STATUS(bind_parameters(*macro.spec, args));
   Capture capture(*this);
   TAMIS_TRY_STATUS(execute_body(*macro.spec->body));
@@ -406,6 +410,8 @@ Result<Interpreter::Flow> Interpreter::execute_capture(const Node& node) {
   if (filters != nullptr) {
     TAMIS_TRY(value, apply_filters(*filters, value));
   }
+  if (node.kind == NodeKind::filter_block && !value.is_string())
+    return type_error(fmt::format("a filter block must give a str, not {}", type_name(value)));
   const Status done = node.kind == NodeKind::set_block ? assign(*node.a, value) : emit_value(value);
   if (!done) return tl::unexpected<Error>(done.error());
   return Flow::normal;
@@ -417,7 +423,7 @@ Result<Interpreter::Flow> Interpreter::execute_with(const Node& node) {
     TAMIS_TRY(Value value, evaluate(*node.items[i]));
     values.push_back(std::move(value));
   }
-  const Inner inner(*this, scope_);
+  const Inner inner(*this, scope_, node.body);
   for (size_t i = 0; i < values.size(); ++i) TAMIS_TRY_STATUS(assign(*node.items[2 * i], values[i]));
   return execute_body(*node.body);
 }

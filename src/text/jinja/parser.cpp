@@ -105,6 +105,8 @@ Parser::NodeResult Parser::parse_template() {
   TAMIS_TRY(const Node* body, parse_block_until({}));
   if (current().kind != TokenKind::end) return unexpected("end of template");
   if (!unknown_.empty()) return syntax_error(unknown_[0].line, unknown_[0].message);
+  symbols_.current()->block = body;
+  symbols_.finish();
   return body;
 }
 
@@ -187,13 +189,17 @@ Parser::NodeResult Parser::parse_if() {
   while (true) {
     advance();  // if or elif
     TAMIS_TRY(const Node* test, parse_tuple(false, "", false));
+    ++symbols_.current()->n_branches;
     TAMIS_TRY(const Node* body, parse_body({"elif", "else", "endif"}));
+    --symbols_.current()->n_branches;
     node.items.push_back(test);
     node.items.push_back(body);
     if (!is_name("elif")) break;
   }
   if (skip_name("else")) {
+    ++symbols_.current()->n_branches;
     TAMIS_TRY(node.c, parse_body({"endif"}));
+    --symbols_.current()->n_branches;
   }
   is_soft_ = was_soft;
   advance();
@@ -208,16 +214,24 @@ Parser::NodeResult Parser::parse_for() {
   TAMIS_TRY(node.b, parse_tuple(false, "recursive", false));
   const bool was_soft = std::exchange(is_soft_, false);
   if (skip_name("if")) {
+    const InnerBody inner(symbols_);
+    symbols_.declare(*node.a);
     TAMIS_TRY(node.c, parse_expression());
   }
   node.is_recursive = skip_name("recursive");
   loops_.push_back(&node);
   ++n_loops_;
-  TAMIS_TRY(node.body, parse_body({"endfor", "else"}));
+  {
+    InnerBody inner(symbols_);
+    symbols_.declare(*node.a);
+    symbols_.load(program_.intern("loop"));
+    TAMIS_TRY(node.body, parse_body({"endfor", "else"}));
+    inner.set_block(node.body);
+  }
   --n_loops_;
   loops_.pop_back();
   if (skip_name("else")) {
-    TAMIS_TRY(node.else_body, parse_body({"endfor"}));
+    TAMIS_TRY(node.else_body, parse_inner_body("endfor"));
   }
   is_soft_ = was_soft;
   advance();
@@ -232,15 +246,17 @@ Parser::NodeResult Parser::parse_set() {
     Node& node = make(NodeKind::set, line);
     node.a = target;
     TAMIS_TRY(node.b, parse_tuple(true, "", false));
+    symbols_.store(*target);
     return finish(node);
   }
+  symbols_.store(*target);
   Node& node = make(NodeKind::set_block, line);
   node.a = target;
   if (is_op("|")) {
     TAMIS_TRY(node.b, parse_filter_chain(nullptr));
   }
   const bool was_soft = std::exchange(is_soft_, false);
-  TAMIS_TRY(node.body, parse_body({"endset"}));
+  TAMIS_TRY(node.body, parse_inner_body("endset"));
   is_soft_ = was_soft;
   advance();
   return finish(node);
@@ -258,7 +274,10 @@ Parser::NodeResult Parser::parse_with() {
     node.items.push_back(value);
   }
   const bool was_soft = std::exchange(is_soft_, false);
+  InnerBody inner(symbols_);
+  for (size_t i = 0; i < node.items.size(); i += 2) symbols_.declare(*node.items[i]);
   TAMIS_TRY(node.body, parse_body({"endwith"}));
+  inner.set_block(node.body);
   is_soft_ = was_soft;
   advance();
   return finish(node);
@@ -272,6 +291,7 @@ Status Parser::parse_signature(MacroSpec& macro) {
     if (std::find(macro.parameter_names.begin(), macro.parameter_names.end(), name) != macro.parameter_names.end())
       return syntax_error(current().line, fmt::format("duplicate argument '{}'", escape_for_display(name)));
     macro.parameters.push_back(program_.intern(name));
+    symbols_.load(macro.parameters.back());
     macro.parameter_names.push_back(name);
     if (skip_op("=")) {
       TAMIS_TRY(const Node* value, parse_expression());
@@ -296,14 +316,24 @@ Parser::NodeResult Parser::parse_macro_body(MacroSpec& macro, std::string_view e
   return body;
 }
 
+Parser::NodeResult Parser::parse_inner_body(std::string_view end) {
+  InnerBody inner(symbols_);
+  TAMIS_TRY(const Node* body, parse_body({end}));
+  inner.set_block(body);
+  return body;
+}
+
 Parser::NodeResult Parser::parse_macro() {
   Node& node = make(NodeKind::macro, current().line);
   MacroSpec& macro = program_.macros.emplace_back();
   advance();
   TAMIS_TRY(macro.name, expect_any_name());
   node.symbol = program_.intern(macro.name);
+  symbols_.store(node.symbol);
+  InnerBody inner(symbols_);
   TAMIS_TRY_STATUS(parse_signature(macro));
   TAMIS_TRY(node.body, parse_macro_body(macro, "endmacro"));
+  inner.set_block(node.body);
   node.macro = &macro;
   return finish(node);
 }
@@ -313,10 +343,14 @@ Parser::NodeResult Parser::parse_call_block() {
   MacroSpec& macro = program_.macros.emplace_back();
   macro.name = "caller";
   advance();
+  InnerBody inner(symbols_);
   if (is_op("(")) TAMIS_TRY_STATUS(parse_signature(macro));
+  inner.pause();
   TAMIS_TRY(node.a, parse_expression());
   if (node.a->kind != NodeKind::call) return syntax_error(node.line, "expected call");
+  inner.resume();
   TAMIS_TRY(node.body, parse_macro_body(macro, "endcall"));
+  inner.set_block(node.body);
   node.macro = &macro;
   return finish(node);
 }
@@ -330,7 +364,7 @@ Parser::NodeResult Parser::parse_filter_block() {
     TAMIS_TRY(node.a, parse_filter_chain(first));
   }
   const bool was_soft = std::exchange(is_soft_, false);
-  TAMIS_TRY(node.body, parse_body({"endfilter"}));
+  TAMIS_TRY(node.body, parse_inner_body("endfilter"));
   is_soft_ = was_soft;
   advance();
   return finish(node);
@@ -340,7 +374,7 @@ Parser::NodeResult Parser::parse_scope(std::string_view end) {
   Node& node = make(NodeKind::scope, current().line);
   advance();
   const bool was_soft = std::exchange(is_soft_, false);
-  TAMIS_TRY(node.body, parse_body({end}));
+  TAMIS_TRY(node.body, parse_inner_body(end));
   is_soft_ = was_soft;
   advance();
   return finish(node);
@@ -350,7 +384,7 @@ Parser::NodeResult Parser::parse_autoescape() {
   Node& node = make(NodeKind::scope, current().line);
   advance();
   if (!skip_name("false") && !skip_name("False")) return syntax_error(node.line, "autoescape is not supported");
-  TAMIS_TRY(node.body, parse_body({"endautoescape"}));
+  TAMIS_TRY(node.body, parse_inner_body("endautoescape"));
   advance();
   return finish(node);
 }
@@ -364,7 +398,7 @@ Parser::NodeResult Parser::parse_block_tag() {
   skip_name("required");
   const bool was_soft = std::exchange(is_soft_, false);
   const uint32_t outer_loops = std::exchange(n_loops_, 0);
-  TAMIS_TRY(node.body, parse_body({"endblock"}));
+  TAMIS_TRY(node.body, parse_inner_body("endblock"));
   is_soft_ = was_soft;
   n_loops_ = outer_loops;
   advance();

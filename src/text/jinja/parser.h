@@ -9,6 +9,7 @@
 #include "text/jinja/ast.h"
 #include "text/jinja/lexer.h"
 #include "text/jinja/stack_guard.h"
+#include "text/jinja/symbols.h"
 
 namespace tamis::jinja {
 
@@ -74,6 +75,7 @@ class Parser {
   NodeResult parse_print();
   Status parse_signature(MacroSpec& macro);
   NodeResult parse_macro_body(MacroSpec& macro, std::string_view end);
+  NodeResult parse_inner_body(std::string_view end);  // in a scope of its own
   NodeResult parse_target(bool with_namespace, bool stops_at_in);
   NodeResult parse_target_primary(bool with_namespace);
 
@@ -114,6 +116,7 @@ class Parser {
       unknown_;  // unknown filters and tests outside: errors, unless a conditional turns out to hold them
   std::vector<MacroSpec*> macros_;  // enclosing macros, which note the use of varargs, kwargs, caller
   std::vector<Node*> loops_;        // enclosing for statements, which note the use of loop
+  SymbolTable symbols_;
   StackGuard guard_;
 };
 

@@ -158,6 +158,7 @@ Parser::NodeResult Parser::parse_name() {
   Node& node = make(kind, token.line);
   if (kind == NodeKind::name) {
     node.symbol = program_.intern(name);
+    symbols_.load(node.symbol);
     for (MacroSpec* macro : macros_) {
       macro->uses_varargs |= name == "varargs";
       macro->uses_kwargs |= name == "kwargs";
