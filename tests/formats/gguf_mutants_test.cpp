@@ -267,6 +267,13 @@ TEST(GgufMutants, LoadingAcceptsOnlyWhatIsMerelyOdd) {
   }
 }
 
+TEST(GgufMutants, TokensMayBeAnyBytes) {
+  const auto file =
+      open_bytes(build_gguf({kv_strs("tokenizer.ggml.tokens", {"a", "\xff"})}, {}).bytes, GgufMode::strict);
+  ASSERT_TRUE(file) << file.error().to_string();
+  EXPECT_EQ(file->warnings().size(), 1u);
+}
+
 TEST(GgufMutants, WarningsAreBounded) {
   std::vector<RawKv> kvs;
   for (int i = 0; i < 1000; ++i) kvs.push_back(kv_str("k" + std::to_string(i), "\xff"));
