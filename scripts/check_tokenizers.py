@@ -108,6 +108,8 @@ def sentencepiece_processor(meta):
     for i, (token, kind, score) in enumerate(zip(meta["tokens"], meta["types"], meta["scores"])):
         # SentencePiece has one unknown piece; GGUF files type padding as unknown too. `</s>` is control whatever the file says.
         kind = 2 if i == unknown else 3 if kind == 2 or (token == b"</s>" and kind == 4) else kind
+        if kind == 4:
+            token = token.replace(b" ", "\u2581".encode())  # converters store user-defined pieces with plain spaces
         proto += field(1, field(1, token) + field(2, score) + field(3, kind))
     proto += field(2, field(3, 1 if meta["model"] == "t5" else 2) + field(35, meta["types"].count(6) == 256) +
                    field(40, unknown) + field(45, meta["tokens"][unknown]))
@@ -148,13 +150,18 @@ def unigram_peer(meta):
 
 
 def newer_than_peer(meta, texts):
-    """Characters `tokenizers` takes for unassigned in its BERT classes (its tables are of Unicode 8; ours and Python's are newer)."""
-    if meta["model"] != "bert":
-        return set()
+    """Characters that are newer than the Unicode tables inside `tokenizers` (about Unicode 9; ours and Python's are newer), found by
+    asking it: marks that its NFC does not order, and characters that its BERT classes take for unassigned."""
     from tokenizers import normalizers, pre_tokenizers
-    normalizer, split = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
     newer = set()
-    for c in {c for text in texts for c in unicodedata.normalize("NFD", text) + text}:
+    alphabet = {c for text in texts for c in unicodedata.normalize("NFD", text) + text}
+    if meta["model"] == "gpt2" and meta["pre"] in patterns.NFC:
+        nfc = normalizers.NFC()
+        newer = {c for c in alphabet if unicodedata.combining(c) > 1 and nfc.normalize_str("a" + c + "\u0334") == "a" + c + "\u0334"}
+    if meta["model"] != "bert":
+        return newer
+    normalizer, split = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    for c in alphabet:
         kind = unicodedata.category(c)
         if ord(c) < 128 or kind[0] in "CZ":
             continue

@@ -95,7 +95,7 @@ class BpeTokenizer final : public VocabTokenizer {
     std::string escaped, normalized;
     if (row_.nfc) text = unicode::to_nfc(text, normalized);
     if (rule_.escapes_spaces) {
-      for (const char c : text) c == ' ' ? escaped.append(kSpaceMark) : escaped.append(1, c);
+      escaped = escape_spaces(text);
       text = escaped;
     }
     PreTokenizer::Scratch split;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <deque>
 #include <functional>
 #include <unordered_map>
 
@@ -21,13 +22,17 @@ constexpr uint32_t kEnd = 0xffffffff;
 class SpmTokenizer final : public VocabTokenizer {
  public:
   explicit SpmTokenizer(VocabData vocab) : VocabTokenizer(std::move(vocab)), pieces_(n_vocab()) {
+    std::deque<std::string> escaped;  // GGUF stores user-defined pieces with plain spaces, the text has marks
     std::vector<std::pair<std::string_view, TokenId>> user_defined;
     const auto text_of = [this](TokenId id) { return text(id); };
     for (TokenId id = 0; is_in_range(id); ++id) {
-      if (type(id) == TokenType::user_defined) user_defined.emplace_back(text(id), id);
       if (text(id).empty()) continue;
-      if (type(id) != TokenType::normal && type(id) != TokenType::user_defined && type(id) != TokenType::unused)
-        continue;
+      if (type(id) == TokenType::user_defined) {
+        escaped.push_back(escape_spaces(text(id)));
+        user_defined.emplace_back(escaped.back(), id);
+        note_joints(escaped.back());
+      }
+      if (type(id) != TokenType::normal && type(id) != TokenType::unused) continue;
       pieces_.insert(id, text_of);
       note_joints(text(id));
       longest_piece_ = std::max(longest_piece_, text(id).size());
@@ -40,7 +45,7 @@ class SpmTokenizer final : public VocabTokenizer {
   void encode_text(std::string_view text, bool follows_special, std::vector<TokenId>& out) const override {
     std::string escaped;
     if (vocab_.special.add_space_prefix && follows_special) escaped = kSpaceMark;
-    for (const char c : text) c == ' ' ? escaped.append(kSpaceMark) : escaped.append(1, c);
+    escaped += escape_spaces(text);
     WordCache cache(escaped.size());
     const auto encode_word = [this](std::string_view word, std::vector<TokenId>& ids) { Merger(*this, word).run(ids); };
     for (size_t begin = 0; begin < escaped.size();) {
@@ -78,7 +83,7 @@ class SpmTokenizer final : public VocabTokenizer {
   struct Symbol {
     uint32_t begin = 0, length = 0;  // bytes of the text; length 0: merged away
     uint32_t previous = kEnd, next = kEnd;
-    TokenId pair = kNoToken;  // what this and the next one would become
+    TokenId pair = kNoToken;  // what this and the next one would become; of a frozen one, its own token
     bool is_frozen = false;   // a user-defined piece: takes no part in merges
   };
 
@@ -93,7 +98,10 @@ class SpmTokenizer final : public VocabTokenizer {
         if (find_pair(i)) heap_.push_back(entry(i));
       std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
       while (!heap_.empty()) merge_next();
-      for (uint32_t i = symbols_.empty() ? kEnd : 0; i != kEnd; i = symbols_[i].next) emit(piece(symbols_[i]), out);
+      for (uint32_t i = symbols_.empty() ? kEnd : 0; i != kEnd; i = symbols_[i].next) {
+        last_is_unknown_ &= !symbols_[i].is_frozen;
+        symbols_[i].is_frozen ? out.push_back(symbols_[i].pair) : emit(piece(symbols_[i]), out);
+      }
     }
 
    private:
@@ -104,6 +112,7 @@ class SpmTokenizer final : public VocabTokenizer {
         const AddedTokens::Match match = tokenizer_.user_defined_.longest_at(text_, i);
         Symbol symbol;
         symbol.is_frozen = match.id != kNoToken;
+        symbol.pair = match.id;
         symbol.begin = static_cast<uint32_t>(i);
         symbol.length = symbol.is_frozen ? static_cast<uint32_t>(match.end - i) : unicode::char_at(text_, i).length;
         const auto index = static_cast<uint32_t>(symbols_.size());
@@ -117,8 +126,9 @@ class SpmTokenizer final : public VocabTokenizer {
     // Looks up what symbol `left` and its next would become.
     bool find_pair(uint32_t left) {
       Symbol& symbol = symbols_[left];
+      if (symbol.is_frozen) return false;
       symbol.pair = kNoToken;
-      if (symbol.next == kEnd || symbol.is_frozen || symbols_[symbol.next].is_frozen) return false;
+      if (symbol.next == kEnd || symbols_[symbol.next].is_frozen) return false;
       const std::string_view joined = text_.substr(symbol.begin, symbol.length + symbols_[symbol.next].length);
       symbol.pair = tokenizer_.find_piece(joined);
       if (symbol.pair == kNoToken) return false;
@@ -197,7 +207,7 @@ class SpmTokenizer final : public VocabTokenizer {
     bool last_is_unknown_ = false;
   };
 
-  TokenIndex pieces_;  // normal, user-defined and unused tokens
+  TokenIndex pieces_;  // normal and unused tokens
   size_t longest_piece_ = 0;
   std::array<bool, 256> joins_space_mark_{};
   bool has_all_bytes_ = true;

@@ -16,6 +16,13 @@ VocabTokenizer::VocabTokenizer(VocabData vocab) : vocab_(std::move(vocab)) {
   }
   for (const TokenId id : vocab_.special.end_of_generation) ends_[static_cast<size_t>(id)] = 1;
   when_parsed_ = AddedTokens(std::move(parsed));
+  strips_after_special_ = vocab_.model == "llama" && find_stored("<|placeholder1|>") != kNoToken;
+}
+
+// The chat tokens of one SentencePiece family (known by its placeholders) are declared "rstrip" in its tokenizer.json,
+// which GGUF does not record.
+bool VocabTokenizer::takes_space_after(TokenId id) const {
+  return strips_after_special_ && text(id) != "<unk>" && text(id) != "<s>" && text(id) != "<|endoftext|>";
 }
 
 void VocabTokenizer::use_user_defined_in_raw_text() {
@@ -85,6 +92,8 @@ std::vector<TokenId> VocabTokenizer::encode_masked(std::string_view text,
       follows_special = true;
     }
     i = match.end;
+    if (match.id != kNoToken && takes_space_after(match.id))
+      while (i < text.size() && (text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r'))) ++i;
   }
   if (options.add_special && is_bert) out.push_back(special.sep);
   if (options.add_special && !is_bert && special.add_eos) out.push_back(special.eos);
@@ -115,6 +124,13 @@ std::string VocabTokenizer::decode(std::span<const TokenId> ids, bool show_contr
     out.append(bytes, drops_space ? 1 : 0);
     if (is_text && !bytes.empty()) is_first = false;
   }
+  return out;
+}
+
+std::string escape_spaces(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 2);
+  for (const char c : text) c == ' ' ? out.append(kSpaceMark) : out.append(1, c);
   return out;
 }
 

@@ -67,14 +67,18 @@ class VocabTokenizer : public Tokenizer {
                                 std::span<const std::pair<size_t, size_t>> literal_ranges, bool parses_special) const;
   bool looks_like_control(TokenId id) const;
 
+  bool takes_space_after(TokenId id) const;
+
   AddedTokens always_, when_parsed_;  // looked for always; and with parse_special (a superset)
   std::vector<uint8_t> ends_;         // [n_vocab] 1 for tokens that end an answer
   std::array<TokenId, 256> byte_tokens_;
+  bool strips_after_special_ = false;  // white space after most special tokens belongs to them
 };
 
 // U+2581, which stands for a space in SentencePiece's texts.
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
-std::string unescape_space_marks(std::string_view text);
+std::string escape_spaces(std::string_view text);         // spaces to marks
+std::string unescape_space_marks(std::string_view text);  // marks to spaces
 
 // The models; all take a completed vocabulary.
 VocabResult<std::shared_ptr<const Tokenizer>> make_bpe_tokenizer(VocabData vocab);        // gpt2, gemma4

@@ -272,6 +272,29 @@ TEST(Spm, UserDefinedPiecesAreFrozenAndWithoutByteTokensUnknownTextIsOneToken) {
   EXPECT_EQ(tokenizer->encode("azzza"), (Ids{3, 4, 0, 4}));
 }
 
+TEST(Spm, UserDefinedPiecesWithPlainSpacesMatchTheEscapedText) {
+  VocabFile file;
+  file.set("tokenizer.ggml.model", GgufEncoded::text("llama"));
+  file.set("tokenizer.ggml.add_space_prefix", GgufEncoded::number(false));
+  file.tokens({"<unk>", "<s>", "</s>", "▁", "a", "▁a", "  ", "   "}, {2, 3, 3, 1, 1, 1, 4, 4},
+              {0, 0, 0, -1, -1, -1, 0, 0});
+  const Tokens tokenizer = make(file);
+  EXPECT_EQ(tokenizer->encode("   a  a a"), (Ids{7, 4, 6, 4, 5}));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("   a  a a")), "   a  a a");
+}
+
+TEST(Spm, ChatTokensOfTheFamilyWithPlaceholdersTakeTheSpaceAfterThem) {
+  VocabFile file;
+  file.set("tokenizer.ggml.model", GgufEncoded::text("llama"));
+  file.set("tokenizer.ggml.add_space_prefix", GgufEncoded::number(false));
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "▁", "a", "<|user|>", "<|placeholder1|>"};
+  file.tokens(tokens, {2, 3, 3, 1, 1, 3, 3}, {0, 0, 0, -1, -1, 0, 0});
+  EXPECT_EQ(make(file)->encode("<|user|> \n a<s> a", {.parse_special = true}), (Ids{5, 4, 1, 3, 4}));
+  tokens[6] = "<|other|>";
+  file.tokens(tokens);
+  EXPECT_EQ(make(file)->encode("<|user|> a", {.parse_special = true}), (Ids{5, 3, 4}));
+}
+
 TEST(Spm, CuttingAtSpacesChangesNothing) {
   // With a piece that crosses words ("a▁b") the text is merged whole; the same text without it must agree with a whole
   // merge.
