@@ -78,7 +78,8 @@ std::string escape_for_display(std::string_view text, size_t max_bytes) {
   for (size_t i = 0; i < text.size();) {
     const size_t length = utf8_sequence_length(text, i);
     const auto byte = static_cast<unsigned char>(text[i]);
-    const bool is_c1_control = length == 2 && utf8_code_point(text, i, 2) < 0xa0;  // terminals obey U+009B as they obey ESC [
+    const bool is_c1_control =
+        length == 2 && utf8_code_point(text, i, 2) < 0xa0;  // terminals obey U+009B as they obey ESC [
     if (length == 0 || byte < 0x20 || byte == 0x7f || is_c1_control) {
       out += fmt::format("\\x{:02x}", byte);
       ++i;

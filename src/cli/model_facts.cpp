@@ -1,4 +1,5 @@
-// Facts about a model from its metadata and tensor table. Numbers in the file are claims: none sizes an allocation here.
+// Facts about a model from its metadata and tensor table. Numbers in the file are claims: none sizes an allocation
+// here.
 #include "cli/model_facts.h"
 
 #include <algorithm>

@@ -101,9 +101,10 @@ int unknown_verb(std::string_view name, bool as_json) {
   for (const Verb& verb : all_verbs()) names.push_back(verb.name);
   const std::string_view near = nearest(name, names);
   const std::string hint = near.empty() ? std::string() : fmt::format("; did you mean {}?", near);
-  return report(Error{ErrorCode::invalid_argument,
-                      fmt::format("unknown verb \"{}\"{} (tamis help lists them)", escape_for_display(name), hint), nullptr},
-                as_json);
+  return report(
+      Error{ErrorCode::invalid_argument,
+            fmt::format("unknown verb \"{}\"{} (tamis help lists them)", escape_for_display(name), hint), nullptr},
+      as_json);
 }
 
 int dispatch(std::string_view program, std::vector<std::string> arguments) {

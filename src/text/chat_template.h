@@ -1,5 +1,5 @@
-// Messages → prompt text, by the model's own Jinja template under Hugging Face's settings; and prompt text → tokens such that no
-// message content can become a control token (reported fault B09).
+// Messages → prompt text, by the model's own Jinja template under Hugging Face's settings; and prompt text → tokens
+// such that no message content can become a control token (reported fault B09).
 #pragma once
 
 #include <memory>
@@ -41,8 +41,9 @@ class ChatTemplate {
   std::shared_ptr<const Program> program_;
 };
 
-// Tokenizes rendered parts: special tokens are parsed in scaffolding only, or everywhere when `parse_content_special` (what
-// Hugging Face does). Adds BOS when the model wants it and the template did not write it: never two.
-std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const std::vector<PromptPart>& parts, bool parse_content_special);
+// Tokenizes rendered parts: special tokens are parsed in scaffolding only, or everywhere when `parse_content_special`
+// (what Hugging Face does). Adds BOS when the model wants it and the template did not write it: never two.
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const std::vector<PromptPart>& parts,
+                                   bool parse_content_special);
 
 }  // namespace tamis
