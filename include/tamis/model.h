@@ -18,11 +18,12 @@
 namespace tamis::api {
 
 struct ModelOptions {
-  std::string backend = "cpu";  // "cpu", or "reference": slow, double precision, the measure of all others
-  uint32_t n_threads = 0;       // 0 = the cores this process may use
-  uint32_t n_ctx = 0;           // context of one conversation, tokens; 0 = min(what the model was trained for, 4096)
-  uint32_t n_batch = 512;       // prompt tokens computed together; changes no result
-  std::string pre;              // pre-tokenizer in place of the one the file names; "" = the file's
+  std::string backend = "cpu";     // "cpu", or "reference": slow, double precision, the measure of all others
+  std::string activations = "q8";  // 8 bits where the weights' type allows it; "f32": exact, slower
+  uint32_t n_threads = 0;          // 0 = the cores this process may use
+  uint32_t n_ctx = 0;              // context of one conversation, tokens; 0 = min(what the model was trained for, 4096)
+  uint32_t n_batch = 512;          // prompt tokens computed together; changes no result
+  std::string pre;                 // pre-tokenizer in place of the one the file names; "" = the file's
   bool parse_content_special =
       false;  // special tokens spelled out in messages become those tokens, as Hugging Face does
 };

@@ -7,8 +7,12 @@
 
 namespace tamis {
 
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name, ThreadPool* pool) {
-  if (name == "cpu") return make_cpu_backend(pool, env::cpu_target());
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, std::string_view activations, ThreadPool* pool) {
+  if (activations != "q8" && activations != "f32")
+    return fail(ErrorCode::invalid_argument, "activations: got \"{}\", expected q8 or f32",
+                escape_for_display(activations));
+  const CpuActivations kind = activations == "q8" ? CpuActivations::q8 : CpuActivations::f32;
+  if (name == "cpu") return make_cpu_backend(pool, env::cpu_target(), kind);
   if (name == "reference") return make_reference_backend(pool);
   if (name == "cuda") return fail(ErrorCode::unsupported, "backend cuda: this build has none; use --backend cpu");
   return fail(ErrorCode::invalid_argument, "backend: got \"{}\", expected cpu or reference", escape_for_display(name));

@@ -11,6 +11,7 @@ namespace tamis {
 
 // "cpu" (honours TAMIS_CPU_TARGET) or "reference". `pool` outlives the backend. Errors: unsupported for a backend this
 // build does not have; invalid_argument for an unknown name or CPU target.
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name, ThreadPool* pool);
+// `activations`: "q8" or "f32", for the CPU backend; the reference is exact either way.
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, std::string_view activations, ThreadPool* pool);
 
 }  // namespace tamis

@@ -14,7 +14,7 @@ tamis::Result<std::shared_ptr<LanguageModel::State>> load_state(const std::strin
   state->path = path;
   state->parse_content_special = options.parse_content_special;
   state->pool = ThreadPool::create(options.n_threads);
-  TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(options.backend, state->pool.get()));
+  TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(options.backend, options.activations, state->pool.get()));
   EngineOptions engine_options;
   engine_options.n_ctx = options.n_ctx;
   engine_options.n_batch = options.n_batch;

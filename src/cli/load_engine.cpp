@@ -55,7 +55,8 @@ Result<LoadedEngine> load_engine(const Args& args, EngineOptions options) {
   options.tokenizer.pre = args.text("--pre");
   LoadedEngine loaded;
   loaded.pool = ThreadPool::create(n_threads);
-  TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(args.text("--backend"), loaded.pool.get()));
+  TAMIS_TRY(std::unique_ptr<Backend> backend,
+            make_backend(args.text("--backend"), args.text("--activations"), loaded.pool.get()));
   auto engine = Engine::load(path, std::move(backend), options);
   if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
   loaded.engine = *std::move(engine);

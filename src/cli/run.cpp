@@ -62,6 +62,7 @@ Result<api::LanguageModel> load_model_of(const Args& args) {
   TAMIS_TRY_STATUS(check_unused_options(args));
   api::ModelOptions options;
   options.backend = args.text("--backend");
+  options.activations = args.text("--activations");
   options.pre = args.text("--pre");
   options.parse_content_special = args.flag("--hf-special");
   TAMIS_TRY(options.n_threads, integer_option(args, "--threads", 0));

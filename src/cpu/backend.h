@@ -1,8 +1,10 @@
-// The CPU backend: weights stay in the file's form (mapped), rows are decoded block by block as they are used and
-// multiplied in float32 with every token of the batch. Same ops and same exactness rule as compute/backend.h says: a
-// token's bits depend neither on the batch, nor on the number of threads, nor on the target.
+// The CPU backend. Weights of types with planes are repacked at load and multiplied as integers with activations
+// rounded to 8 bits; others, and all of them with exact activations, stay in the file's form (mapped), are decoded
+// block by block as they are used and multiplied in float32. Same ops and same exactness rule as compute/backend.h
+// says: a token's bits depend neither on the batch, nor on the number of threads, nor on the target.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -13,8 +15,14 @@ namespace tamis {
 
 class ThreadPool;
 
+enum class CpuActivations : uint8_t {
+  q8,   // 8 bits with a scale per 32 or 256 elements, as the weight's type has blocks
+  f32,  // exact
+};
+
 // `target`: a CPU target by name (cpu/dispatch.h), "" = the best this machine has. `pool` (null: one thread) outlives
 // the backend. Errors: invalid_argument for a target that is unknown or not available here; out_of_memory.
-Result<std::unique_ptr<Backend>> make_cpu_backend(ThreadPool* pool = nullptr, std::string_view target = "");
+Result<std::unique_ptr<Backend>> make_cpu_backend(ThreadPool* pool = nullptr, std::string_view target = "",
+                                                  CpuActivations activations = CpuActivations::q8);
 
 }  // namespace tamis

@@ -7,12 +7,13 @@
 
 #include "base/thread_pool.h"
 #include "compute/backend.h"
+#include "cpu/backend.h"
 #include "cpu/kernels.h"
 
 namespace tamis::cpu {
 
 // A matrix in the file's bytes. Does not own them.
-class CpuWeight final : public WeightStorage {
+class CpuWeight : public WeightStorage {
  public:
   CpuWeight(DType dtype, const Shape& shape, const std::byte* bytes, size_t row_bytes, const KernelTable& kernels);
 
@@ -47,7 +48,7 @@ class RopeTable {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(ThreadPool* pool, const KernelTable& kernels);
+  CpuBackend(ThreadPool* pool, const KernelTable& kernels, CpuActivations activations);
 
   std::string_view name() const override { return "cpu"; }
 
@@ -89,6 +90,8 @@ class CpuBackend final : public Backend {
   struct alignas(64) Scratch {
     float rows[kRowsTogether * kScratchStride];
     float scores[kHeadsTogether * KvCache::kPageTokens];
+    alignas(64) uint8_t codes[kPanelBytes];  // one panel's codes, unpacked
+    std::vector<float> tile;                 // one panel times all columns: [n_tokens][16]
   };
   // Query heads of one token that share one key head.
   struct HeadGroup {
@@ -115,6 +118,13 @@ class CpuBackend final : public Backend {
   }
   static constexpr size_t kSharedCost = 32768;  // below, waking the others costs more than it saves
 
+  // Planes: columns are packed once for each block length among the jobs, then every job's panels run in one parallel
+  // loop.
+  bool are_planes(std::span<const LinearJob> jobs) const;
+  void pack_columns(TensorView x, size_t block_len);
+  void run_planes(TensorView x, std::span<const LinearJob> jobs, const Activation* activation);
+  void multiply_panel(TensorView x, const LinearJob& job, size_t panel_idx, Scratch& scratch);
+
   // Every job's rows, in one parallel loop; `activation` null or applied to job 0's values, times job 1's.
   void run_linears(TensorView x, std::span<const LinearJob> jobs, const Activation* activation);
   // out rows first … first + n - 1 (n ≤ kRowsTogether) of one linear for all tokens.
@@ -126,8 +136,10 @@ class CpuBackend final : public Backend {
 
   ThreadPool* pool_;
   const KernelTable& kernels_;
-  std::vector<Scratch> scratch_;  // [n_threads]
-  RopeTable rope_tables_[2];      // full and windowed layers may rotate differently
+  CpuActivations activations_;
+  std::vector<int8_t> columns_32_, columns_256_;  // packed activations of the running op
+  std::vector<Scratch> scratch_;                  // [n_threads]
+  RopeTable rope_tables_[2];                      // full and windowed layers may rotate differently
   uint32_t rope_turn_ = 0;
   Status status_;
 };

@@ -22,8 +22,8 @@ struct TargetRow {
   std::initializer_list<std::string_view> flags;
 };
 const TargetRow kNeeds[] = {
-    {"avx512", {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl"}},
-    {"avx2", {"avx2"}},
+    {"avx512", {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}},
+    {"avx2", {"avx2", "f16c"}},
     {"baseline", {}},
 };
 

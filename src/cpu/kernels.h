@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/kernels/planes.h"
+
 namespace tamis::cpu {
 
 constexpr size_t kLanes = 16;
@@ -53,6 +55,10 @@ struct KernelTable {
   // Decoders compiled for this target; types not listed are decoded by the registry's own (the same bits).
   const DecodeKernel* decoders;
   size_t n_decoders;
+
+  // Planes (kernels/planes.h). Integer sums are exact: the same bits on every target.
+  void (*pack_columns)(const PackTask& task, size_t first_block, size_t n_blocks);
+  void (*multiply_panel[kPlaneKinds])(const PlanesTask& task);
 };
 
 }  // namespace tamis::cpu

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/plane_weight.h"
 #include "quants/registry.h"
 
 namespace tamis::cpu {
@@ -45,6 +46,11 @@ Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view 
   if (!all_bytes || *all_bytes != bytes.size()) {
     return fail(ErrorCode::shape, "{}: {} bytes for shape {} of {}", escape_for_display(name), bytes.size(),
                 shape.to_string(), dtype_name(dtype));
+  }
+  if (activations_ == CpuActivations::q8 && plane_type(dtype) != nullptr) {
+    auto packed = PlaneWeight::pack(dtype, shape, bytes.data(), *row_bytes, kernels_, pool_);
+    if (!packed) return tl::unexpected<Error>(packed.error());
+    return std::unique_ptr<WeightStorage>(std::move(*packed));
   }
   return std::make_unique<CpuWeight>(dtype, shape, bytes.data(), *row_bytes, kernels_);
 }
@@ -92,7 +98,78 @@ void CpuBackend::multiply_rows(TensorView x, const LinearJob& job, size_t first,
   }
 }
 
+bool CpuBackend::are_planes(std::span<const LinearJob> jobs) const {
+  return activations_ == CpuActivations::q8 && std::ranges::all_of(jobs, [](const LinearJob& job) {
+           return plane_type(job.linear->weight->dtype()) != nullptr;
+         });
+}
+
+void CpuBackend::pack_columns(TensorView x, size_t block_len) {
+  std::vector<int8_t>& columns = block_len == 256 ? columns_256_ : columns_32_;
+  const size_t n_blocks = x.n_cols / block_len;
+  const size_t needed = x.n_rows * n_blocks * (block_len == 256 ? kActs256Bytes : kActs32Bytes);
+  if (columns.size() < needed) columns.resize(needed);
+  const PackTask task{x.data, x.n_cols, x.n_rows, n_blocks, block_len, columns.data()};
+  for_ranges(n_blocks, 0, x.n_rows * block_len * 4,
+             [&](size_t begin, size_t end, uint32_t) { kernels_.pack_columns(task, begin, end - begin); });
+}
+
+void CpuBackend::multiply_panel(TensorView x, const LinearJob& job, size_t panel_idx, Scratch& scratch) {
+  const auto& weight = static_cast<const PlaneWeight&>(*job.linear->weight);
+  if (scratch.tile.size() < x.n_rows * kPanelRows) scratch.tile.resize(x.n_rows * kPanelRows);
+  const std::vector<int8_t>& columns = weight.type().block_len == 256 ? columns_256_ : columns_32_;
+  kernels_.multiply_panel[weight.type().kind]({.planes = weight.panel(panel_idx),
+                                               .acts = columns.data(),
+                                               .n_columns = x.n_rows,
+                                               .n_blocks = weight.n_blocks(),
+                                               .panel = scratch.codes,
+                                               .acc = scratch.tile.data()});
+  const size_t first = panel_idx * kPanelRows;
+  const size_t n_rows = std::min<size_t>(kPanelRows, weight.n_out() - first);
+  for (size_t t = 0; t < x.n_rows; ++t) {
+    const float* const from = scratch.tile.data() + t * kPanelRows;
+    float* const out = job.out.row(t) + first;
+    for (size_t r = 0; r < n_rows; ++r) {
+      out[r] = from[r] * job.linear->scale;
+      if (job.linear->bias != nullptr) out[r] += job.linear->bias[first + r];
+    }
+  }
+}
+
+void CpuBackend::run_planes(TensorView x, std::span<const LinearJob> jobs, const Activation* activation) {
+  for (const size_t block_len : {32, 256})
+    if (std::ranges::any_of(jobs, [=](const LinearJob& job) {
+          return plane_type(job.linear->weight->dtype())->block_len == block_len;
+        }))
+      pack_columns(x, block_len);
+  auto n_panels = [](const LinearJob& job) { return (job.out.n_cols + kPanelRows - 1) / kPanelRows; };
+  size_t n_items = 0;
+  for (const LinearJob& job : jobs) n_items += n_panels(job);
+  if (activation != nullptr) n_items = n_panels(jobs[0]);  // gate and up go together
+  const size_t cost = kPanelRows * x.n_cols * x.n_rows / 4;
+  for_ranges(n_items, std::clamp<size_t>(n_items / 64, 1, 16), cost,
+             [&](size_t begin, size_t end, uint32_t thread_idx) {
+               for (size_t item = begin; item < end; ++item) {
+                 if (activation == nullptr) {
+                   size_t j = 0, local = item;
+                   for (; local >= n_panels(jobs[j]); ++j) local -= n_panels(jobs[j]);
+                   multiply_panel(x, jobs[j], local, scratch_[thread_idx]);
+                   continue;
+                 }
+                 for (const LinearJob& job : jobs) multiply_panel(x, job, item, scratch_[thread_idx]);
+                 const size_t first = item * kPanelRows, n = std::min<size_t>(kPanelRows, jobs[0].out.n_cols - first);
+                 for (size_t t = 0; t < x.n_rows; ++t)
+                   activate_range(jobs[0].out.row(t) + first, jobs[1].out.row(t) + first, n, *activation);
+               }
+             });
+}
+
 void CpuBackend::run_linears(TensorView x, std::span<const LinearJob> jobs, const Activation* activation) {
+  if (are_planes(jobs)) return run_planes(x, jobs, activation);
+  if (jobs.size() > 1 && activation == nullptr) {  // of mixed kinds: one by one
+    for (const LinearJob& job : jobs) run_linears(x, {&job, 1}, nullptr);
+    return;
+  }
   // Few tokens: a few rows at a time, so that decoded weights never leave the nearest cache.
   const size_t n_together = x.n_rows < 4 ? 4 : kRowsTogether;
   const size_t n_fused = activation != nullptr ? jobs.size() : 1;  // with an activation, the jobs' rows go in pairs

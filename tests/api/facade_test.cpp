@@ -67,7 +67,7 @@ TEST(Facade, CompleteStreamsWhatItReturns) {
 
 TEST(Facade, LogitsOfBothBackendsAgree) {
   const std::vector<int32_t> ids = {1, 2, 3, 4};
-  const auto cpu = tiny().logits(ids);
+  const auto cpu = tiny({.activations = "f32"}).logits(ids);
   const auto reference = tiny({.backend = "reference"}).logits(ids);
   ASSERT_TRUE(cpu.has_value() && reference.has_value());
   ASSERT_EQ(cpu->size(), ids.size() * tiny().info().n_vocab);
@@ -83,6 +83,7 @@ TEST(Facade, ErrorsAreValuesWithTheirPlace) {
   EXPECT_EQ(no_model.error().code, ErrorCode::format);
   EXPECT_NE(no_model.error().to_string().find("byte 0"), std::string::npos) << no_model.error().to_string();
   EXPECT_EQ(LanguageModel::load(kTiny, {.backend = "abacus"}).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(LanguageModel::load(kTiny, {.activations = "q3"}).error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(LanguageModel::load(kTiny, {.n_ctx = 4294967295u}).error().code, ErrorCode::out_of_memory);
   const LanguageModel model = tiny({.n_ctx = 8});
   EXPECT_EQ(model.complete("much too long a prompt", greedy(1), nullptr).error().code, ErrorCode::invalid_argument);

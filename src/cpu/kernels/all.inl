@@ -15,10 +15,15 @@
 //
 #include "cpu/simd/simd.h"
 //
+#include TAMIS_INT_VOCABULARY
+//
 #include "cpu/kernels/activation.inl"
 #include "cpu/kernels/attention.inl"
 #include "cpu/kernels/decode.inl"
 #include "cpu/kernels/multiply.inl"
+#include "cpu/kernels/plane_tiles.inl"
+//
+#include "cpu/kernels/plane_multiply.inl"
 
 namespace tamis::cpu::TAMIS_TARGET {
 
@@ -34,6 +39,9 @@ const KernelTable kTable = {
     gelu_tanh,
     kDecoders,
     sizeof(kDecoders) / sizeof(kDecoders[0]),
+    pack_columns,
+    {multiply_panel<Q40>, multiply_panel<Q41>, multiply_panel<Q50>, multiply_panel<Q51>, multiply_panel<Q80>,
+     multiply_panel<Q4K>, multiply_panel<Q5K>, multiply_panel<Q6K>},
 };
 
 }  // namespace tamis::cpu::TAMIS_TARGET

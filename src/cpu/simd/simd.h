@@ -12,6 +12,7 @@
 #endif
 
 #define TAMIS_INLINE static inline __attribute__((always_inline))
+#define TAMIS_METHOD inline __attribute__((always_inline))
 
 namespace tamis::cpu::TAMIS_TARGET {
 
@@ -62,6 +63,18 @@ TAMIS_INLINE void set_all(F32x16& v, float value) {
 #undef TAMIS_SET
 }
 
+TAMIS_INLINE F32x16 f32_zero() { return F32x16{}; }
+TAMIS_INLINE F32x16 f32_set1(float value) {
+  F32x16 v;
+  set_all(v, value);
+  return v;
+}
+TAMIS_INLINE F32x16 f32_load(const float* from) {
+  F32x16 v;
+  load(v, from);
+  return v;
+}
+TAMIS_INLINE void f32_store(float* to, F32x16 v) { store(to, v); }
 // acc += a · b: two roundings.
 TAMIS_INLINE void add_product(F32x16& acc, const F32x16& a, const F32x16& b) {
 #define TAMIS_ADD(part) acc.part = acc.part + a.part * b.part;
@@ -81,6 +94,21 @@ TAMIS_INLINE void subtract(F32x16& acc, const F32x16& a) {
 #define TAMIS_SUBTRACT(part) acc.part = acc.part - a.part;
   TAMIS_PARTS(TAMIS_SUBTRACT)
 #undef TAMIS_SUBTRACT
+}
+
+TAMIS_INLINE F32x16 f32_add(F32x16 x, const F32x16& y) {
+  add(x, y);
+  return x;
+}
+TAMIS_INLINE F32x16 f32_sub(F32x16 x, const F32x16& y) {
+  subtract(x, y);
+  return x;
+}
+TAMIS_INLINE F32x16 f32_mul(F32x16 x, const F32x16& y) {
+#define TAMIS_MULTIPLY(part) x.part = x.part * y.part;
+  TAMIS_PARTS(TAMIS_MULTIPLY)
+#undef TAMIS_MULTIPLY
+  return x;
 }
 
 // Sixteen bytes: codes of quantized weights.

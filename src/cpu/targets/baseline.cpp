@@ -3,4 +3,6 @@
 #define TAMIS_VECTOR_FLOATS 4
 #define TAMIS_TILE_ROWS 2
 #define TAMIS_TILE_TOKENS 1
+#define TAMIS_UNROLL
+#define TAMIS_INT_VOCABULARY "cpu/simd/int_baseline.h"
 #include "cpu/kernels/all.inl"

@@ -4,11 +4,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 else()
   set(tamis_cpu_targets baseline)
 endif()
-set(tamis_cpu_flags_avx512 -fno-trapping-math -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+set(tamis_cpu_flags_avx512 -fno-trapping-math -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND tamis_cpu_flags_avx512 -Wno-maybe-uninitialized)  # a false alarm inside GCC 12's own avx512fintrin.h
 endif()
-set(tamis_cpu_flags_avx2 -fno-trapping-math -mavx2)
+set(tamis_cpu_flags_avx2 -fno-trapping-math -mavx2 -mf16c)
 set(tamis_cpu_flags_baseline -fno-trapping-math)
 
 set(tamis_cpu_list "")

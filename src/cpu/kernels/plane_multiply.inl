@@ -1,0 +1,169 @@
+// Columns quantized and packed for planes, and one panel times all columns.
+
+namespace tamis::cpu::TAMIS_TARGET {
+
+// The widest tile for what is left: packing and multiplying cut columns alike.
+TAMIS_INLINE size_t tile_width(size_t n_left) {
+  if (n_left >= kTileColumns) return kTileColumns;
+  return n_left >= 4 ? 4 : n_left;
+}
+
+// |x| as bits grows with x, infinity and NaN on top: the largest in one integer maximum.
+TAMIS_INLINE uint32_t largest_bits(const float* x, int n) {
+  uint32_t largest = 0;
+  for (int i = 0; i < n; ++i) {
+    uint32_t bits;
+    memcpy(&bits, x + i, 4);
+    bits &= 0x7fffffffu;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
+// q = round to nearest even of x · 127/max|x|, in ±127; returns the scale max|x|/127, NaN when an element is not
+// finite.
+TAMIS_INLINE float quantize_run(const float* x, int n, int8_t* q) {
+  const uint32_t bits = largest_bits(x, n);
+  float largest;
+  memcpy(&largest, &bits, 4);
+  if (bits >= 0x7f800000u || largest < 1e-30f) {
+    memset(q, 0, static_cast<size_t>(n));
+    return bits >= 0x7f800000u ? __builtin_nanf("") : 0.0f;
+  }
+  const float inverse = 127.0f / largest;
+  constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer, ties to even
+  for (int i = 0; i < n; ++i) {
+    const float rounded = x[i] * inverse + kRound;
+    int32_t code;
+    memcpy(&code, &rounded, 4);
+    q[i] = static_cast<int8_t>(code);
+  }
+  return largest / 127.0f;
+}
+
+TAMIS_INLINE void pack_quads(const int8_t* q, int n_quads, size_t nc, int8_t* out) {
+  for (int i = 0; i < n_quads; ++i) memcpy(out + static_cast<size_t>(i) * nc * 4, q + 4 * i, 4);
+}
+
+TAMIS_INLINE void lane_sums(const int8_t* q, int n_quads, int16_t* sums) {
+  int first = 0, second = 0;
+  for (int i = 0; i < n_quads; ++i) {
+    first += q[4 * i] + q[4 * i + 1];
+    second += q[4 * i + 2] + q[4 * i + 3];
+  }
+  sums[0] = static_cast<int16_t>(first);
+  sums[1] = static_cast<int16_t>(second);
+}
+
+TAMIS_INLINE void pack_256(const float* x, size_t c, size_t nc, int8_t* block) {
+  int8_t q[256];
+  const float scale = quantize_run(x, 256, q);
+  pack_quads(q, 64, nc, block + c * 4);
+  int16_t lanes16[16][2];
+  for (int g = 0; g < 16; ++g) lane_sums(q + 16 * g, 4, lanes16[g]);
+  int8_t *at16 = block + 256 * nc, *at32 = block + 320 * nc, *pairs32 = block + 352 * nc, *pairs16 = block + 368 * nc;
+  for (size_t g = 0; g < 16; ++g) memcpy(at16 + (g * nc + c) * 4, lanes16[g], 4);
+  for (size_t g = 0; g < 8; ++g) {
+    const int16_t *a = lanes16[2 * g], *b = lanes16[2 * g + 1];
+    const int16_t lanes[2] = {static_cast<int16_t>(a[0] + b[0]), static_cast<int16_t>(a[1] + b[1])};
+    const int16_t pair[2] = {static_cast<int16_t>(a[0] + a[1]), static_cast<int16_t>(b[0] + b[1])};
+    const int16_t sum = static_cast<int16_t>(lanes[0] + lanes[1]);
+    memcpy(at32 + (g * nc + c) * 4, lanes, 4);
+    memcpy(pairs16 + (g * nc + c) * 4, pair, 4);
+    memcpy(pairs32 + (g / 2 * nc + c) * 4 + g % 2 * 2, &sum, 2);
+  }
+  memcpy(block + 400 * nc + c * 4, &scale, 4);
+}
+
+TAMIS_INLINE void pack_32(const float* x, size_t c, size_t nc, int8_t* block) {
+  int8_t q[32];
+  const float scale = quantize_run(x, 32, q);
+  pack_quads(q, 8, nc, block + c * 4);
+  int16_t lanes[2];
+  lane_sums(q, 8, lanes);
+  const float scaled_sum = scale * static_cast<float>(lanes[0] + lanes[1]);
+  memcpy(block + 32 * nc + c * 4, lanes, 4);
+  memcpy(block + 36 * nc + c * 4, &scale, 4);
+  memcpy(block + 40 * nc + c * 4, &scaled_sum, 4);
+}
+
+// Blocks first_block … first_block + n_blocks - 1 of all columns.
+static void pack_columns(const PackTask& task, size_t first_block, size_t n_blocks) {
+  const size_t bytes = task.block_len == 256 ? kActs256Bytes : kActs32Bytes;
+  int8_t* tile = task.out;
+  for (size_t begin = 0; begin < task.n_columns;) {
+    const size_t nc = tile_width(task.n_columns - begin);
+    for (size_t b = first_block; b < first_block + n_blocks; ++b)
+      for (size_t c = 0; c < nc; ++c) {
+        const float* x = task.x + (begin + c) * task.x_stride + b * task.block_len;
+        if (task.block_len == 256)
+          pack_256(x, c, nc, tile + b * bytes * nc);
+        else
+          pack_32(x, c, nc, tile + b * bytes * nc);
+      }
+    tile += task.n_blocks * bytes * nc;
+    begin += nc;
+  }
+}
+
+template <class W>
+TAMIS_INLINE constexpr bool is_super() {
+  return requires { W::kSignedScale; };
+}
+
+template <class W, class From, int NC>
+TAMIS_INLINE void run_tile(const uint8_t* planes, const uint8_t* panel, const int8_t* acts, size_t n_blocks,
+                           float* acc) {
+  if constexpr (is_super<W>())
+    super_tile<W, From, NC>(planes, panel, acts, static_cast<int>(n_blocks), acc);
+  else
+    small_tile<W, From, NC>(planes, panel, acts, static_cast<int>(n_blocks), acc);
+}
+
+template <class W, class From>
+TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n_blocks) {
+  constexpr size_t kBytes = is_super<W>() ? kActs256Bytes : kActs32Bytes;
+  const uint8_t* planes = task.planes + first_block * W::kBytes;
+  const int8_t* tile = task.acts;
+  for (size_t begin = 0; begin < task.n_columns;) {
+    const size_t nc = tile_width(task.n_columns - begin);
+    const int8_t* acts = tile + first_block * kBytes * nc;
+    float* acc = task.acc + begin * kPanelRows;
+    switch (nc) {
+      case 1: run_tile<W, From, 1>(planes, task.panel, acts, n_blocks, acc); break;
+      case 2: run_tile<W, From, 2>(planes, task.panel, acts, n_blocks, acc); break;
+      case 3: run_tile<W, From, 3>(planes, task.panel, acts, n_blocks, acc); break;
+      case 4: run_tile<W, From, 4>(planes, task.panel, acts, n_blocks, acc); break;
+      default: run_tile<W, From, kTileColumns>(planes, task.panel, acts, n_blocks, acc); break;
+    }
+    tile += task.n_blocks * kBytes * nc;
+    begin += nc;
+  }
+}
+
+// acc [n_columns][16] = one panel times all columns. From kUnpackColumns on, codes are unpacked once into task.panel.
+template <class W>
+static void multiply_panel(const PlanesTask& task) {
+  constexpr size_t kBlocksOfPanel = kPanelBytes / (is_super<W>() ? 4096 : 512);
+  constexpr size_t kBlocksOfStream = is_super<W>() ? 4 : 32;
+  constexpr size_t kUnpackColumns = 32;
+  memset(task.acc, 0, task.n_columns * kPanelRows * sizeof(float));
+  const bool is_unpacked = task.n_columns >= kUnpackColumns;
+  const size_t step = is_unpacked ? kBlocksOfPanel : task.n_columns <= kTileColumns ? task.n_blocks : kBlocksOfStream;
+  for (size_t b = 0; b < task.n_blocks; b += step) {
+    const size_t n = task.n_blocks - b < step ? task.n_blocks - b : step;
+    if (!is_unpacked) {
+      run_tiles<W, FromPlanes>(task, b, n);
+      continue;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      if constexpr (is_super<W>())
+        unpack_block<W>(task.planes + (b + i) * W::kBytes, task.panel + i * 4096);
+      else
+        unpack_small<W>(task.planes + (b + i) * W::kBytes, task.panel + i * 512);
+    }
+    run_tiles<W, FromPanel>(task, b, n);
+  }
+}
+
+}  // namespace tamis::cpu::TAMIS_TARGET

@@ -1,0 +1,52 @@
+// Repacking at load, and the memory behind it.
+#include "cpu/plane_weight.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#include "base/checked.h"
+
+namespace tamis::cpu {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+void AlignedBytes::Free::operator()(uint8_t* p) const { std::free(p); }
+
+Result<AlignedBytes> AlignedBytes::allocate(size_t n_bytes) {
+  const size_t alignment = n_bytes >= kHugePage ? kHugePage : 64;
+  const auto padded = checked_pad(n_bytes + 1, alignment);
+  auto* const data = padded ? static_cast<uint8_t*>(std::aligned_alloc(alignment, *padded)) : nullptr;
+  if (data == nullptr) return fail(ErrorCode::out_of_memory, "no memory for {} bytes of weights", n_bytes);
+  if (alignment == kHugePage) ::madvise(data, *padded, MADV_HUGEPAGE);
+  AlignedBytes out;
+  out.data_.reset(data);
+  out.n_bytes_ = n_bytes;
+  return out;
+}
+
+Result<std::unique_ptr<PlaneWeight>> PlaneWeight::pack(DType dtype, const Shape& shape, const std::byte* bytes,
+                                                       size_t row_bytes, const KernelTable& kernels, ThreadPool* pool) {
+  std::unique_ptr<PlaneWeight> out(new PlaneWeight(dtype, shape, bytes, row_bytes, kernels));
+  out->type_ = plane_type(dtype);
+  out->n_blocks_ = shape.row_len() / out->type_->block_len;
+  const auto n_bytes = checked_mul(out->n_panels(), out->panel_bytes());
+  if (!n_bytes) return fail(ErrorCode::out_of_memory, "a matrix of shape {} does not fit", shape.to_string());
+  TAMIS_TRY(out->planes_, AlignedBytes::allocate(*n_bytes));
+  const auto* const rows = reinterpret_cast<const uint8_t*>(bytes);
+  auto pack_range = [&](size_t begin, size_t end, uint32_t) {
+    for (size_t i = begin; i < end; ++i) {
+      const size_t first = i * kPanelRows;
+      const size_t n_rows = std::min<size_t>(kPanelRows, out->n_out() - first);
+      pack_panel(*out->type_, rows + first * row_bytes, row_bytes, n_rows,
+                 out->planes_.data() + i * out->panel_bytes());
+    }
+  };
+  if (pool == nullptr)
+    pack_range(0, out->n_panels(), 0);
+  else
+    TAMIS_TRY_STATUS(pool->parallel_for(out->n_panels(), 8, pack_range));
+  return out;
+}
+
+}  // namespace tamis::cpu

@@ -1,0 +1,124 @@
+// The SIMD vocabulary on AVX2 with F16C: a group's products add up in int16 lanes (two a row), widened once a group
+// by the multiply with the scale.
+#pragma once
+
+#include <immintrin.h>
+
+namespace tamis::cpu::TAMIS_TARGET {
+
+struct I32 {
+  __m256i lo, hi;
+};
+struct Codes {
+  __m256i lo, hi;
+};
+// int16: row r has lanes 2r and 2r+1.
+struct GroupAcc {
+  __m256i lo, hi;
+};
+// int16: row r's scale in lanes 2r and 2r+1.
+struct Scales {
+  __m256i lo, hi;
+};
+
+constexpr int kTileColumns = 4;
+
+TAMIS_INLINE void keep(GroupAcc& a) { asm volatile("" : "+x"(a.lo), "+x"(a.hi)); }
+
+TAMIS_INLINE F32x16 f32_from_f16(const uint8_t* p) {
+  return {(VecF)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+          (VecF)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16)))};
+}
+TAMIS_INLINE F32x16 f32_from_i32(I32 a) { return {(VecF)_mm256_cvtepi32_ps(a.lo), (VecF)_mm256_cvtepi32_ps(a.hi)}; }
+
+TAMIS_INLINE I32 i32_zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+TAMIS_INLINE I32 i32_add(I32 a, I32 b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+TAMIS_INLINE I32 i32_set1(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+template <int kShift>
+TAMIS_INLINE I32 i32_shift_left(I32 a) {
+  return {_mm256_slli_epi32(a.lo, kShift), _mm256_slli_epi32(a.hi, kShift)};
+}
+
+TAMIS_INLINE Codes codes_load(const uint8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+TAMIS_INLINE void codes_store(uint8_t* p, Codes a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 32), a.hi);
+}
+TAMIS_INLINE Codes codes_or(Codes a, Codes b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
+// ((byte >> kRight) & kMask) << kLeft
+template <int kRight, int kMask, int kLeft>
+TAMIS_INLINE Codes codes_bits(Codes a) {
+  const __m256i mask = _mm256_set1_epi8(static_cast<char>(kMask << kLeft));
+  auto one = [&](__m256i x) {
+    if constexpr (kRight > kLeft) x = _mm256_srli_epi16(x, kRight - kLeft);
+    if constexpr (kLeft > kRight) x = _mm256_slli_epi16(x, kLeft - kRight);
+    return _mm256_and_si256(x, mask);
+  };
+  return {one(a.lo), one(a.hi)};
+}
+
+TAMIS_INLINE GroupAcc group_start() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+// -kOffset · (lane sums of the group's activations), modulo 2^16.
+template <int kOffset>
+TAMIS_INLINE GroupAcc group_start_offset(const int16_t* lane_sums) {
+  int32_t pair;
+  __builtin_memcpy(&pair, lane_sums, 4);
+  const __m256i start = _mm256_mullo_epi16(_mm256_set1_epi32(pair), _mm256_set1_epi16(-kOffset));
+  return {start, start};
+}
+TAMIS_INLINE GroupAcc group_dot(GroupAcc acc, Codes w, const int8_t* quad) {
+  int32_t bits;
+  __builtin_memcpy(&bits, quad, 4);
+  const __m256i a = _mm256_set1_epi32(bits);
+  acc.lo = _mm256_add_epi16(acc.lo, _mm256_maddubs_epi16(w.lo, a));
+  acc.hi = _mm256_add_epi16(acc.hi, _mm256_maddubs_epi16(w.hi, a));
+  return acc;
+}
+TAMIS_INLINE I32 group_sum(GroupAcc acc) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {_mm256_madd_epi16(acc.lo, ones), _mm256_madd_epi16(acc.hi, ones)};
+}
+TAMIS_INLINE I32 group_scaled(GroupAcc acc, Scales s) {
+  return {_mm256_madd_epi16(acc.lo, s.lo), _mm256_madd_epi16(acc.hi, s.hi)};
+}
+
+// Scales come as 16 rows × (group 2i, group 2i+1) bytes; kOdd picks one.
+template <bool kSigned, bool kOdd>
+TAMIS_INLINE Scales scales_load(const uint8_t* pairs) {
+  auto one = [](__m128i bytes) {
+    const __m256i wide = kSigned ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+    constexpr int kPick = kOdd ? 0xf5 : 0xa0;
+    return _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(wide, kPick), kPick);
+  };
+  return {one(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs))),
+          one(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs + 16)))};
+}
+// acc[row] += pairs[row][0] · sums[0] + pairs[row][1] · sums[1], bytes unsigned.
+TAMIS_INLINE I32 dot_pairs(I32 acc, const uint8_t* pairs, const int16_t* sums) {
+  int32_t bits;
+  __builtin_memcpy(&bits, sums, 4);
+  const __m256i s = _mm256_set1_epi32(bits);
+  auto wide = [](const uint8_t* p) {
+    return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  };
+  return {_mm256_add_epi32(acc.lo, _mm256_madd_epi16(wide(pairs), s)),
+          _mm256_add_epi32(acc.hi, _mm256_madd_epi16(wide(pairs + 16), s))};
+}
+// Signed codes: acc[row] += Σ of 4 products, exact for activations in ±127.
+TAMIS_INLINE I32 dot_signed(I32 acc, Codes w, const int8_t* quad) {
+  int32_t bits;
+  __builtin_memcpy(&bits, quad, 4);
+  const __m256i a = _mm256_set1_epi32(bits), ones = _mm256_set1_epi16(1);
+  auto one = [&](__m256i x) {
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(a, x)), ones);
+  };
+  return {_mm256_add_epi32(acc.lo, one(w.lo)), _mm256_add_epi32(acc.hi, one(w.hi))};
+}
+TAMIS_INLINE I32 signed_start(const int16_t*) { return i32_zero(); }
+TAMIS_INLINE void keep(I32& a) { asm volatile("" : "+x"(a.lo), "+x"(a.hi)); }
+TAMIS_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace tamis::cpu::TAMIS_TARGET

@@ -1,0 +1,86 @@
+// The SIMD vocabulary on AVX-512 with VNNI: one register is 16 rows × 4 codes, `vpdpbusd` adds their products to 16
+// int32 sums.
+#pragma once
+
+#include <immintrin.h>
+
+namespace tamis::cpu::TAMIS_TARGET {
+
+struct I32 {
+  __m512i v;
+};
+struct Codes {
+  __m512i v;
+};
+struct GroupAcc {
+  __m512i v;
+};  // int32
+struct Scales {
+  __m512i v;
+};  // int32
+
+constexpr int kTileColumns = 8;
+
+TAMIS_INLINE void keep(GroupAcc& a) { asm volatile("" : "+v"(a.v)); }
+
+TAMIS_INLINE F32x16 f32_from_f16(const uint8_t* p) {
+  return {(VecF)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+TAMIS_INLINE F32x16 f32_from_i32(I32 a) { return {(VecF)_mm512_cvtepi32_ps(a.v)}; }
+
+TAMIS_INLINE I32 i32_zero() { return {_mm512_setzero_si512()}; }
+TAMIS_INLINE I32 i32_add(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+TAMIS_INLINE I32 i32_set1(int32_t x) { return {_mm512_set1_epi32(x)}; }
+template <int kShift>
+TAMIS_INLINE I32 i32_shift_left(I32 a) {
+  return {_mm512_slli_epi32(a.v, kShift)};
+}
+
+TAMIS_INLINE Codes codes_load(const uint8_t* p) { return {_mm512_loadu_si512(p)}; }
+TAMIS_INLINE void codes_store(uint8_t* p, Codes a) { _mm512_storeu_si512(p, a.v); }
+TAMIS_INLINE Codes codes_or(Codes a, Codes b) { return {_mm512_or_si512(a.v, b.v)}; }
+template <int kRight, int kMask, int kLeft>
+TAMIS_INLINE Codes codes_bits(Codes a) {
+  __m512i x = a.v;
+  if constexpr (kRight > kLeft) x = _mm512_srli_epi16(x, kRight - kLeft);
+  if constexpr (kLeft > kRight) x = _mm512_slli_epi16(x, kLeft - kRight);
+  return {_mm512_and_si512(x, _mm512_set1_epi8(static_cast<char>(kMask << kLeft)))};
+}
+
+TAMIS_INLINE __m512i set1_dword(const void* p) {
+  int32_t bits;
+  __builtin_memcpy(&bits, p, 4);
+  return _mm512_set1_epi32(bits);
+}
+TAMIS_INLINE GroupAcc group_start() { return {_mm512_setzero_si512()}; }
+template <int kOffset>
+TAMIS_INLINE GroupAcc group_start_offset(const int16_t* lane_sums) {
+  return {_mm512_dpwssd_epi32(_mm512_setzero_si512(), set1_dword(lane_sums), _mm512_set1_epi16(-kOffset))};
+}
+TAMIS_INLINE GroupAcc group_dot(GroupAcc acc, Codes w, const int8_t* quad) {
+  return {_mm512_dpbusd_epi32(acc.v, w.v, set1_dword(quad))};
+}
+TAMIS_INLINE I32 group_sum(GroupAcc acc) { return {acc.v}; }
+TAMIS_INLINE I32 group_scaled(GroupAcc acc, Scales s) { return {_mm512_mullo_epi32(acc.v, s.v)}; }
+template <bool kSigned, bool kOdd>
+TAMIS_INLINE Scales scales_load(const uint8_t* pairs) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(pairs));
+  const __m512i wide = kSigned ? _mm512_cvtepi8_epi16(bytes) : _mm512_cvtepu8_epi16(bytes);
+  return {kOdd ? _mm512_srai_epi32(wide, 16) : _mm512_srai_epi32(_mm512_slli_epi32(wide, 16), 16)};
+}
+TAMIS_INLINE I32 dot_pairs(I32 acc, const uint8_t* pairs, const int16_t* sums) {
+  const __m512i wide = _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(pairs)));
+  return {_mm512_dpwssd_epi32(acc.v, wide, set1_dword(sums))};
+}
+// Signed codes as unsigned + 128; signed_start takes 128 · (sum of the group's activations) off beforehand.
+TAMIS_INLINE I32 dot_signed(I32 acc, Codes w, const int8_t* quad) {
+  return {
+      _mm512_dpbusd_epi32(acc.v, _mm512_xor_si512(w.v, _mm512_set1_epi8(static_cast<char>(0x80))), set1_dword(quad))};
+}
+TAMIS_INLINE I32 signed_start(const int16_t* lane_sums) {
+  return {_mm512_dpwssd_epi32(_mm512_setzero_si512(), set1_dword(lane_sums), _mm512_set1_epi16(-128))};
+}
+TAMIS_INLINE void keep(I32& a) { asm volatile("" : "+v"(a.v)); }
+TAMIS_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace tamis::cpu::TAMIS_TARGET
