@@ -1,8 +1,6 @@
 // The fetched models' own vocabularies: special tokens as their chat needs them, text that comes back, long runs.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
 #include "base/env.h"
 #include "text/tokenizer.h"
 
@@ -50,11 +48,8 @@ TEST(ModelTokenizerFaults, B06_LongRunsOfOneClassInARealVocabulary) {
     for (const std::string part : {"A", ".", " ", "\n", "字", "A1"}) {
       std::string text;
       while (text.size() < 300000) text += part;
-      const std::clock_t begin = std::clock();
       const auto ids = tokenizer->encode(text);
-      const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
       EXPECT_EQ(tokenizer->decode(ids), text) << name;
-      EXPECT_LT(seconds, 20.0) << name << " '" << part << "'";  // a hang, not a speed: 300 KB take milliseconds
     }
   }
 }
