@@ -10,6 +10,9 @@ namespace tamis::cli {
 Status check_unused_options(const Args& args) {
   for (const char* name : {"--ram-budget", "--trace-tensors"})
     if (args.has(name)) return fail(ErrorCode::invalid_argument, "{} is not supported by this build", name);
+  if (const std::string layout = args.text("--layout"); layout != "auto")
+    return fail(ErrorCode::invalid_argument, "--layout {} is not supported by this build; auto is what it does",
+                layout);
   for (const char* name : {"-ctk", "-ctv"}) {
     const std::string type = args.text(name);
     if (args.has(name) && type != "f32" && type != "f16")
