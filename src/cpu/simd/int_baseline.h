@@ -4,6 +4,9 @@
 
 #include "base/float16.h"
 
+// Calls, not inlined: sixteen-lane loops unrolled into every tile take GCC minutes to compile.
+#define TAMIS_CALL static __attribute__((noinline, unused))
+
 namespace tamis::cpu::TAMIS_TARGET {
 
 struct I32 {
@@ -21,11 +24,11 @@ struct Scales {
 
 constexpr int kTileColumns = 4;
 
-TAMIS_INLINE void keep(GroupAcc&) {}
-TAMIS_INLINE void keep(I32&) {}
-TAMIS_INLINE void prefetch(const void*) {}
+TAMIS_CALL void keep(GroupAcc&) {}
+TAMIS_CALL void keep(I32&) {}
+TAMIS_CALL void prefetch(const void*) {}
 
-TAMIS_INLINE F32x16 f32_from_f16(const uint8_t* p) {
+TAMIS_CALL F32x16 f32_from_f16(const uint8_t* p) {
   float lanes[16];
   for (int i = 0; i < 16; ++i) {
     uint16_t bits;
@@ -34,68 +37,68 @@ TAMIS_INLINE F32x16 f32_from_f16(const uint8_t* p) {
   }
   return f32_load(lanes);
 }
-TAMIS_INLINE F32x16 f32_from_i32(I32 a) {
+TAMIS_CALL F32x16 f32_from_i32(I32 a) {
   float lanes[16];
   for (int i = 0; i < 16; ++i) lanes[i] = static_cast<float>(a.v[i]);
   return f32_load(lanes);
 }
 
-TAMIS_INLINE I32 i32_zero() { return I32{}; }
-TAMIS_INLINE I32 i32_set1(int32_t x) {
+TAMIS_CALL I32 i32_zero() { return I32{}; }
+TAMIS_CALL I32 i32_set1(int32_t x) {
   I32 r;
   for (int i = 0; i < 16; ++i) r.v[i] = x;
   return r;
 }
-TAMIS_INLINE I32 i32_add(I32 a, I32 b) {
+TAMIS_CALL I32 i32_add(I32 a, I32 b) {
   for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
   return a;
 }
 template <int kShift>
-TAMIS_INLINE I32 i32_shift_left(I32 a) {
+TAMIS_CALL I32 i32_shift_left(I32 a) {
   for (int i = 0; i < 16; ++i) a.v[i] *= 1 << kShift;
   return a;
 }
 
-TAMIS_INLINE Codes codes_load(const uint8_t* p) {
+TAMIS_CALL Codes codes_load(const uint8_t* p) {
   Codes r;
   memcpy(r.v, p, 64);
   return r;
 }
-TAMIS_INLINE void codes_store(uint8_t* p, Codes a) { memcpy(p, a.v, 64); }
-TAMIS_INLINE Codes codes_or(Codes a, Codes b) {
+TAMIS_CALL void codes_store(uint8_t* p, Codes a) { memcpy(p, a.v, 64); }
+TAMIS_CALL Codes codes_or(Codes a, Codes b) {
   for (int i = 0; i < 64; ++i) a.v[i] |= b.v[i];
   return a;
 }
 template <int kRight, int kMask, int kLeft>
-TAMIS_INLINE Codes codes_bits(Codes a) {
+TAMIS_CALL Codes codes_bits(Codes a) {
   for (int i = 0; i < 64; ++i) a.v[i] = static_cast<uint8_t>(((a.v[i] >> kRight) & kMask) << kLeft);
   return a;
 }
 
-TAMIS_INLINE GroupAcc group_start() { return GroupAcc{}; }
+TAMIS_CALL GroupAcc group_start() { return GroupAcc{}; }
 template <int kOffset>
-TAMIS_INLINE GroupAcc group_start_offset(const int16_t* lane_sums) {
+TAMIS_CALL GroupAcc group_start_offset(const int16_t* lane_sums) {
   GroupAcc r;
   for (int i = 0; i < 16; ++i) r.v[i] = -kOffset * (lane_sums[0] + lane_sums[1]);
   return r;
 }
-TAMIS_INLINE GroupAcc group_dot(GroupAcc acc, const Codes& w, const int8_t* quad) {
+TAMIS_CALL GroupAcc group_dot(GroupAcc acc, const Codes& w, const int8_t* quad) {
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 4; ++j) acc.v[i] += w.v[4 * i + j] * quad[j];
   return acc;
 }
-TAMIS_INLINE I32 group_sum(GroupAcc acc) {
+TAMIS_CALL I32 group_sum(GroupAcc acc) {
   I32 r;
   memcpy(r.v, acc.v, sizeof(r.v));
   return r;
 }
-TAMIS_INLINE I32 group_scaled(GroupAcc acc, const Scales& s) {
+TAMIS_CALL I32 group_scaled(GroupAcc acc, const Scales& s) {
   I32 r;
   for (int i = 0; i < 16; ++i) r.v[i] = acc.v[i] * s.v[i];
   return r;
 }
 template <bool kSigned, bool kOdd>
-TAMIS_INLINE Scales scales_load(const uint8_t* pairs) {
+TAMIS_CALL Scales scales_load(const uint8_t* pairs) {
   Scales r;
   for (int i = 0; i < 16; ++i) {
     const uint8_t byte = pairs[2 * i + kOdd];
@@ -103,12 +106,12 @@ TAMIS_INLINE Scales scales_load(const uint8_t* pairs) {
   }
   return r;
 }
-TAMIS_INLINE I32 dot_pairs(I32 acc, const uint8_t* pairs, const int16_t* sums) {
+TAMIS_CALL I32 dot_pairs(I32 acc, const uint8_t* pairs, const int16_t* sums) {
   for (int i = 0; i < 16; ++i) acc.v[i] += pairs[2 * i] * sums[0] + pairs[2 * i + 1] * sums[1];
   return acc;
 }
-TAMIS_INLINE I32 signed_start(const int16_t*) { return I32{}; }
-TAMIS_INLINE I32 dot_signed(I32 acc, const Codes& w, const int8_t* quad) {
+TAMIS_CALL I32 signed_start(const int16_t*) { return I32{}; }
+TAMIS_CALL I32 dot_signed(I32 acc, const Codes& w, const int8_t* quad) {
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 4; ++j) acc.v[i] += static_cast<int8_t>(w.v[4 * i + j]) * quad[j];
   return acc;
