@@ -147,7 +147,7 @@ static void multiply_panel(const PlanesTask& task) {
   constexpr size_t kBlocksOfPanel = kPanelBytes / (is_super<W>() ? 4096 : 512);
   constexpr size_t kBlocksOfStream = is_super<W>() ? 4 : 32;
   constexpr size_t kUnpackColumns = 32;
-  memset(task.acc, 0, task.n_columns * kPanelRows * sizeof(float));
+  if (!task.is_added) memset(task.acc, 0, task.n_columns * kPanelRows * sizeof(float));
   const bool is_unpacked = task.n_columns >= kUnpackColumns;
   const size_t step = is_unpacked ? kBlocksOfPanel : task.n_columns <= kTileColumns ? task.n_blocks : kBlocksOfStream;
   for (size_t b = 0; b < task.n_blocks; b += step) {

@@ -44,6 +44,7 @@ struct PlanesTask {
   size_t n_blocks;
   uint8_t* panel;  // scratch, kPanelBytes, 64-byte aligned
   float* acc;      // [n_columns][16], out
+  bool is_added;   // to what acc holds: a matrix may be multiplied in steps along K, each with its own packed columns
 };
 
 // Types with planes, in the order of the kernels' table.
