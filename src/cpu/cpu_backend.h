@@ -2,6 +2,7 @@
 // attention.cpp, the rest in backend.cpp.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -9,26 +10,9 @@
 #include "compute/backend.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
+#include "cpu/weight.h"
 
 namespace tamis::cpu {
-
-// A matrix in the file's bytes. Does not own them.
-class CpuWeight : public WeightStorage {
- public:
-  CpuWeight(DType dtype, const Shape& shape, const std::byte* bytes, size_t row_bytes, const KernelTable& kernels);
-
-  // Elements [first, first + n) of row i. Requires: both multiples of the type's block length.
-  void decode(size_t i, size_t first, size_t n, float* out) const;
-  // The matrix as floats when it lies in memory that way; null otherwise.
-  const float* as_floats() const { return floats_; }
-
- private:
-  const std::byte* bytes_;
-  size_t row_bytes_;
-  uint32_t block_len_, block_bytes_;
-  void (*decode_)(const uint8_t* blocks, float* out, size_t n_blocks) = nullptr;  // null: the registry's decoder
-  const float* floats_ = nullptr;
-};
 
 // Cosines and sines of the positions last asked for: the layers of one step ask for the same again and again.
 class RopeTable {
@@ -82,16 +66,13 @@ class CpuBackend final : public Backend {
                        TensorView out) override;
 
  private:
-  static constexpr size_t kRowsTogether = 16;            // rows decoded before the tokens of a large batch pass by
-  static constexpr size_t kScratchStride = kChunk + 16;  // not a multiple of 4 KiB: rows must not share cache sets
-  static constexpr size_t kHeadsTogether = 8;            // query heads that read a tile of keys together
+  static constexpr size_t kHeadsTogether = 8;  // query heads that read a tile of keys together
 
   // A thread's own working memory.
   struct alignas(64) Scratch {
-    float rows[kRowsTogether * kScratchStride];
+    PanelScratch panel;
     float scores[kHeadsTogether * KvCache::kPageTokens];
-    alignas(64) uint8_t codes[kPanelBytes];  // one panel's codes, unpacked
-    std::vector<float> tile;                 // one panel times all columns: [n_tokens][16]
+    std::vector<float> tiles;  // a chunk's results: [n_panels][n_columns][16], for each job that is fused
   };
   // Query heads of one token that share one key head.
   struct HeadGroup {
@@ -118,17 +99,14 @@ class CpuBackend final : public Backend {
   }
   static constexpr size_t kSharedCost = 32768;  // below, waking the others costs more than it saves
 
-  // Planes: columns are packed once for each block length among the jobs, then every job's panels run in one parallel
-  // loop.
-  bool are_planes(std::span<const LinearJob> jobs) const;
-  void pack_columns(TensorView x, size_t block_len);
-  void run_planes(TensorView x, std::span<const LinearJob> jobs, const Activation* activation);
-  void multiply_panel(TensorView x, const LinearJob& job, size_t panel_idx, Scratch& scratch);
-
-  // Every job's rows, in one parallel loop; `activation` null or applied to job 0's values, times job 1's.
+  // The columns x as a weight of this form reads them; valid until the next call for the same form.
+  Columns pack_columns(TensorView x, ColumnForm form);
+  // Every job's panels, in one parallel loop; `activation` null or applied to job 0's values, times job 1's.
   void run_linears(TensorView x, std::span<const LinearJob> jobs, const Activation* activation);
-  // out rows first … first + n - 1 (n ≤ kRowsTogether) of one linear for all tokens.
-  void multiply_rows(TensorView x, const LinearJob& job, size_t first, size_t n, Scratch& scratch) const;
+  void run_chunk(std::span<const LinearJob> jobs, PanelRange range, const std::array<Columns, kColumnForms>& columns,
+                 const Activation* activation, Scratch& scratch) const;
+  static void scale_and_shift(const Linear& linear, const PanelRange& range, float* tiles);
+  static void write_tiles(const PanelRange& range, const float* tiles, TensorView out);
   void activate_range(float* x, const float* factor, size_t n, Activation activation) const;
   void attend(const HeadGroup& group, const AttentionParams& params, Scratch& scratch) const;
   static void softcap_range(float* x, size_t n, float cap);
@@ -137,9 +115,9 @@ class CpuBackend final : public Backend {
   ThreadPool* pool_;
   const KernelTable& kernels_;
   CpuActivations activations_;
-  std::vector<int8_t> columns_32_, columns_256_;  // packed activations of the running op
-  std::vector<Scratch> scratch_;                  // [n_threads]
-  RopeTable rope_tables_[2];                      // full and windowed layers may rotate differently
+  std::array<std::vector<int8_t>, kColumnForms> packed_;  // columns of the running op
+  std::vector<Scratch> scratch_;                          // [n_threads]
+  RopeTable rope_tables_[2];                              // full and windowed layers may rotate differently
   uint32_t rope_turn_ = 0;
   Status status_;
 };

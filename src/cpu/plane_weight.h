@@ -1,13 +1,13 @@
-// A matrix in planes (kernels/planes.h), repacked at load, and the memory for columns packed for it. Between
-// load_weight and the integer kernels; used by linear.cpp.
+// A matrix in planes (kernels/planes.h), repacked at load.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
-#include "cpu/cpu_backend.h"
+#include "base/thread_pool.h"
 #include "cpu/planes.h"
+#include "cpu/weight.h"
 
 namespace tamis::cpu {
 
@@ -32,21 +32,20 @@ class AlignedBytes {
 // them.
 class PlaneWeight final : public CpuWeight {
  public:
-  // Repacks all panels on the pool's threads. Errors: out_of_memory.
-  static Result<std::unique_ptr<PlaneWeight>> pack(DType dtype, const Shape& shape, const std::byte* bytes,
-                                                   size_t row_bytes, const KernelTable& kernels, ThreadPool* pool);
+  // Repacks all panels on the pool's threads. Requires: the type has planes. Errors: out_of_memory.
+  static Result<std::unique_ptr<PlaneWeight>> pack(DType dtype, const Shape& shape, const std::byte* rows,
+                                                   const KernelTable& kernels, ThreadPool* pool);
 
-  const PlaneType& type() const { return *type_; }
-  size_t n_blocks() const { return n_blocks_; }  // along K
-  size_t n_panels() const { return (n_out() + kPanelRows - 1) / kPanelRows; }
-  size_t panel_bytes() const { return n_blocks_ * type_->plane_block_bytes; }
-  const uint8_t* panel(size_t i) const { return planes_.data() + i * panel_bytes(); }
+  ColumnForm column_form() const override { return type_->block_len == 256 ? ColumnForm::q8_256 : ColumnForm::q8_32; }
+  void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
 
  private:
   using CpuWeight::CpuWeight;
 
+  size_t n_blocks() const { return n_in() / type_->block_len; }
+  size_t panel_bytes() const { return n_blocks() * type_->plane_block_bytes; }
+
   const PlaneType* type_ = nullptr;
-  size_t n_blocks_ = 0;
   AlignedBytes planes_;
 };
 

@@ -1,0 +1,93 @@
+// What every matrix of the CPU backend can do: multiply panels of 16 rows with the columns (tokens) of an op. How it
+// lies in memory is each class's own matter: the file's bytes (FileWeight), planes (plane_weight.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "compute/backend.h"
+#include "cpu/kernels.h"
+
+namespace tamis::cpu {
+
+// How a weight reads its columns: floats, or 8-bit codes with a scale per 32 or per 256 elements. It follows from the
+// weight's type, never from the batch.
+enum class ColumnForm : uint8_t { f32, q8_32, q8_256 };
+constexpr size_t kColumnForms = 3;
+
+// The elements of K that go together: what one unpacked panel of codes holds.
+constexpr size_t kStepLen = kPanelBytes / kPanelRows;
+
+// All columns of one op in one form.
+//   f32      row-major: column i at x + i · x_stride
+//   q8_*     for each step of K the columns' tiles (kernels/planes.h), one step after another
+struct Columns {
+  const float* x = nullptr;
+  size_t x_stride = 0;
+  const int8_t* packed = nullptr;
+  size_t n = 0;
+
+  // Few columns are one tile: then all of K is one step.
+  static size_t step_len(size_t n_columns, size_t n_in) { return n_columns <= 4 ? n_in : kStepLen; }
+};
+
+// Bytes of a block of one packed column, and its length.
+constexpr size_t form_block_len(ColumnForm form) { return form == ColumnForm::q8_256 ? 256 : 32; }
+constexpr size_t form_block_bytes(ColumnForm form) {
+  return form == ColumnForm::q8_256 ? kActs256Bytes : form == ColumnForm::q8_32 ? kActs32Bytes : 0;
+}
+
+// A rectangle of an op's result.
+struct PanelRange {
+  size_t first_panel = 0, n_panels = 0;
+  size_t first_column = 0, n_columns = 0;  // first_column: a multiple of 16
+};
+
+// A thread's own working memory.
+struct alignas(64) PanelScratch {
+  static constexpr size_t kRowStride = kChunk + 16;  // not a multiple of 4 KiB: rows must not share cache sets
+  alignas(64) uint8_t codes[kPanelBytes];            // one panel's codes, unpacked
+  float rows[kPanelRows * kRowStride];               // one panel's rows, decoded
+};
+
+class CpuWeight : public WeightStorage {
+ public:
+  // `rows`: the file's bytes, n_out rows of row_bytes. Not owned.
+  CpuWeight(DType dtype, const Shape& shape, const std::byte* rows, const KernelTable& kernels);
+
+  size_t n_panels() const { return (n_out() + kPanelRows - 1) / kPanelRows; }
+
+  virtual ColumnForm column_form() const = 0;
+  // tiles [n_panels][n_columns][16] = panels · columns; rows past n_out are undefined.
+  virtual void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const = 0;
+
+  // Elements [first, first + n) of row i. Requires: both multiples of the type's block length.
+  void decode(size_t i, size_t first, size_t n, float* out) const;
+
+ protected:
+  const KernelTable& kernels() const { return kernels_; }
+  const std::byte* row(size_t i) const { return rows_ + i * row_bytes_; }
+  size_t row_bytes() const { return row_bytes_; }
+
+ private:
+  const KernelTable& kernels_;
+  const std::byte* rows_;
+  size_t row_bytes_;
+  uint32_t block_len_, block_bytes_;
+  void (*decode_)(const uint8_t* blocks, float* out, size_t n_blocks) = nullptr;  // null: the registry's decoder
+};
+
+// A matrix left in the file's bytes: rows are decoded to floats as they are needed.
+class FileWeight final : public CpuWeight {
+ public:
+  FileWeight(DType dtype, const Shape& shape, const std::byte* rows, const KernelTable& kernels);
+
+  ColumnForm column_form() const override { return ColumnForm::f32; }
+  void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
+
+ private:
+  const float* floats_ = nullptr;  // the matrix itself when it lies in memory as floats
+};
+
+}  // namespace tamis::cpu
