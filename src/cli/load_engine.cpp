@@ -51,13 +51,15 @@ Result<uint32_t> integer_option(const Args& args, std::string_view name, uint32_
   return static_cast<uint32_t>(value);
 }
 
-Result<LoadedEngine> load_engine(const Args& args, EngineOptions options) {
+Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::optional<uint32_t> n_threads) {
   TAMIS_TRY_STATUS(check_unused_options(args));
-  TAMIS_TRY(const uint32_t n_threads, integer_option(args, "--threads", 0));
+  if (!n_threads) {
+    TAMIS_TRY(n_threads, integer_option(args, "--threads", 0));
+  }
   TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
   options.tokenizer.pre = args.text("--pre");
   LoadedEngine loaded;
-  loaded.pool = ThreadPool::create(n_threads);
+  loaded.pool = ThreadPool::create(*n_threads);
   TAMIS_TRY(std::unique_ptr<Backend> backend,
             make_backend(args.text("--backend"), args.text("--activations"), loaded.pool.get()));
   auto engine = Engine::load(path, std::move(backend), options);

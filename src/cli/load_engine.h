@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "base/thread_pool.h"
 #include "cli/verb.h"
@@ -29,7 +30,7 @@ Result<uint32_t> integer_option(const Args& args, std::string_view name, uint32_
 
 // Threads as --threads says, the model as -m says, backend and tokenizer as the model options say; prints the model's
 // warnings. Errors: those of Engine::load, located in the file; unsupported for options that this build does not
-// honour.
-Result<LoadedEngine> load_engine(const Args& args, EngineOptions options);
+// honour. `n_threads`: in place of --threads.
+Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::optional<uint32_t> n_threads = {});
 
 }  // namespace tamis::cli

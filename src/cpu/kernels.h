@@ -59,6 +59,10 @@ struct KernelTable {
   // Planes (kernels/planes.h). Integer sums are exact: the same bits on every target.
   void (*pack_columns)(const PackTask& task, size_t first_block, size_t n_blocks);
   void (*multiply_panel[kPlaneKinds])(const PlanesTask& task);
+
+  // Roofs for comparison (kernels/speed.inl).
+  uint64_t (*read_loop)(const uint64_t* words, size_t n_words);
+  uint64_t (*int8_loop)(const uint8_t* codes, const int8_t* quads, uint64_t n_rounds);
 };
 
 }  // namespace tamis::cpu

@@ -24,6 +24,7 @@
 #include "cpu/kernels/plane_tiles.inl"
 //
 #include "cpu/kernels/plane_multiply.inl"
+#include "cpu/kernels/speed.inl"
 
 namespace tamis::cpu::TAMIS_TARGET {
 
@@ -42,6 +43,8 @@ const KernelTable kTable = {
     pack_columns,
     {multiply_panel<Q40>, multiply_panel<Q41>, multiply_panel<Q50>, multiply_panel<Q51>, multiply_panel<Q80>,
      multiply_panel<Q4K>, multiply_panel<Q5K>, multiply_panel<Q6K>},
+    read_loop,
+    int8_loop,
 };
 
 }  // namespace tamis::cpu::TAMIS_TARGET
