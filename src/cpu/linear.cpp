@@ -12,7 +12,7 @@ namespace tamis::cpu {
 namespace {
 
 constexpr size_t kMostPanels = 8;         // of a chunk
-constexpr size_t kColumnsTogether = 128;  // tokens of a block: with a chunk's result they fit the second cache
+constexpr size_t kColumnsTogether = 256;  // tokens of a block: with a chunk's result they fit the second cache
 
 const CpuWeight& cpu_weight(const Linear& linear) { return static_cast<const CpuWeight&>(*linear.weight); }
 

@@ -53,15 +53,23 @@ void PlaneWeight::multiply(const PanelRange& range, const Columns& columns, Pane
   for (size_t block = 0; block < n_blocks(); block += step) {
     const size_t n_here = std::min(step, n_blocks() - block);
     const int8_t* const acts = columns.packed + (block * columns.n + range.first_column * n_here) * column_bytes;
+    const size_t step_bytes = n_here * type_->plane_block_bytes;
     for (size_t p = 0; p < range.n_panels; ++p) {
-      const uint8_t* const panel = planes_.data() + (range.first_panel + p) * panel_bytes();
-      kernels().multiply_panel[type_->kind]({.planes = panel + block * type_->plane_block_bytes,
+      const uint8_t* const panel =
+          planes_.data() + (range.first_panel + p) * panel_bytes() + block * type_->plane_block_bytes;
+      // The same step of the next panel, or the next step of the first one, as long as this chunk goes on.
+      const uint8_t* const next = p + 1 < range.n_panels        ? panel + panel_bytes()
+                                  : block + n_here < n_blocks() ? panel - p * panel_bytes() + step_bytes
+                                                                : nullptr;
+      kernels().multiply_panel[type_->kind]({.planes = panel,
                                              .acts = acts,
                                              .n_columns = range.n_columns,
                                              .n_blocks = n_here,
                                              .panel = scratch.codes,
                                              .acc = tiles + p * range.n_columns * kPanelRows,
-                                             .is_added = block != 0});
+                                             .is_added = block != 0,
+                                             .next = next,
+                                             .next_bytes = next != nullptr && columns.n > 4 ? step_bytes : 0});
     }
   }
 }

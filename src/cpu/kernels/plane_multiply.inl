@@ -120,13 +120,18 @@ TAMIS_INLINE void run_tile(const uint8_t* planes, const uint8_t* panel, const in
     small_tile<W, From, NC>(planes, panel, acts, static_cast<int>(n_blocks), acc);
 }
 
+TAMIS_INLINE void prefetch_second(const void* p) { __builtin_prefetch(p, 0, 2); }  // into the second cache
+
 template <class W, class From>
 TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n_blocks) {
   constexpr size_t kBytes = is_super<W>() ? kActs256Bytes : kActs32Bytes;
   const uint8_t* planes = task.planes + first_block * W::kBytes;
   const int8_t* tile = task.acts;
+  size_t fetched = 0;  // bytes of task.next: each tile asks for its columns' share
   for (size_t begin = 0; begin < task.n_columns;) {
     const size_t nc = tile_width(task.n_columns - begin);
+    for (const size_t end = task.next_bytes * (begin + nc) / task.n_columns; fetched < end; fetched += 64)
+      prefetch_second(task.next + fetched);
     const int8_t* acts = tile + first_block * kBytes * nc;
     float* acc = task.acc + begin * kPanelRows;
     switch (nc) {

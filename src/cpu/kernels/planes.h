@@ -45,6 +45,8 @@ struct PlanesTask {
   uint8_t* panel;  // scratch, kPanelBytes, 64-byte aligned
   float* acc;      // [n_columns][16], out
   bool is_added;   // to what acc holds: a matrix may be multiplied in steps along K, each with its own packed columns
+  const uint8_t* next;  // planes multiplied next, fetched into the second cache meanwhile; may be null
+  size_t next_bytes;
 };
 
 // Types with planes, in the order of the kernels' table.
