@@ -10,11 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/dtype.h"
 #include "base/result.h"
 #include "base/shape.h"
@@ -34,6 +36,12 @@ class WeightStorage {
   DType dtype() const { return dtype_; }  // as in the file
   size_t n_out() const { return n_out_; }
   size_t n_in() const { return n_in_; }
+
+  // Bytes of memory this storage keeps in use: its own, or of the file's view where it works on that.
+  virtual size_t resident_bytes() const = 0;
+  // Whether products read the file's bytes. If not, a mapped file's pages may be given back: they come again by
+  // themselves when a row is looked up.
+  virtual bool reads_file() const { return true; }
 
  private:
   DType dtype_;
@@ -109,6 +117,17 @@ class Backend {
   // errors. Errors: unsupported (dtype), out_of_memory, device.
   virtual Result<std::unique_ptr<WeightStorage>> load_weight(std::string_view name, DType dtype, const Shape& shape,
                                                              std::span<const std::byte> bytes) = 0;
+  // The same for a matrix whose rows are only looked up (embed_rows), never multiplied.
+  virtual Result<std::unique_ptr<WeightStorage>> load_table(std::string_view name, DType dtype, const Shape& shape,
+                                                            std::span<const std::byte> bytes) {
+    return load_weight(name, dtype, shape, bytes);
+  }
+  // resident_bytes() of the storage that load_weight would make, known without the bytes. Nothing when the number does
+  // not fit.
+  virtual std::optional<uint64_t> weight_bytes(DType dtype, const Shape& shape) const {
+    const std::optional<uint64_t> row_bytes = dtype_bytes(dtype, shape.row_len());
+    return row_bytes ? checked_mul(*row_bytes, shape.n_rows()) : std::nullopt;
+  }
   // Uninitialised floats of this backend. Errors: out_of_memory.
   virtual Result<Buffer> alloc(size_t n) = 0;
   // Copies between host memory and the backend's.

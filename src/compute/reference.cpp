@@ -29,6 +29,7 @@ class ReferenceWeight final : public WeightStorage {
       : WeightStorage(dtype, n_out, n_in), bytes_(bytes), row_bytes_(row_bytes) {}
 
   void decode_row(size_t i, std::span<float> out) const { decode(dtype(), bytes_ + i * row_bytes_, out); }
+  size_t resident_bytes() const override { return n_out() * row_bytes_; }
 
  private:
   const std::byte* bytes_;

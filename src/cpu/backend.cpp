@@ -18,8 +18,8 @@ namespace cpu {
 
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
-CpuBackend::CpuBackend(ThreadPool* pool, const KernelTable& kernels, CpuActivations activations)
-    : pool_(pool), kernels_(kernels), activations_(activations), scratch_(pool != nullptr ? pool->n_threads() : 1) {}
+CpuBackend::CpuBackend(ThreadPool* pool, const KernelTable& kernels, CpuActivations activations, CpuLayout layout)
+    : pool_(pool), kernels_(kernels), activations_(activations), layout_(layout), scratch_(pool != nullptr ? pool->n_threads() : 1) {}
 
 Result<Buffer> CpuBackend::alloc(size_t n) {
   const auto n_bytes = checked_mul(n, sizeof(float));
@@ -154,9 +154,9 @@ void CpuBackend::add_scaled_rows(TensorView x, std::span<const uint32_t> rows, s
 }  // namespace cpu
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(ThreadPool* pool, std::string_view target,
-                                                  CpuActivations activations) {
+                                                  CpuActivations activations, CpuLayout layout) {
   TAMIS_TRY(const cpu::KernelTable* const kernels, cpu::find_target(target));
-  return std::make_unique<cpu::CpuBackend>(pool, *kernels, activations);
+  return std::make_unique<cpu::CpuBackend>(pool, *kernels, activations, layout);
 }
 
 }  // namespace tamis

@@ -32,12 +32,15 @@ class RopeTable {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(ThreadPool* pool, const KernelTable& kernels, CpuActivations activations);
+  CpuBackend(ThreadPool* pool, const KernelTable& kernels, CpuActivations activations, CpuLayout layout);
 
   std::string_view name() const override { return "cpu"; }
 
   Result<std::unique_ptr<WeightStorage>> load_weight(std::string_view name, DType dtype, const Shape& shape,
                                                      std::span<const std::byte> bytes) override;
+  Result<std::unique_ptr<WeightStorage>> load_table(std::string_view name, DType dtype, const Shape& shape,
+                                                    std::span<const std::byte> bytes) override;
+  std::optional<uint64_t> weight_bytes(DType dtype, const Shape& shape) const override;
   Result<Buffer> alloc(size_t n) override;
   void upload(std::span<const float> from, TensorView to) override;
   void download(TensorView from, std::span<float> to) override;
@@ -115,6 +118,7 @@ class CpuBackend final : public Backend {
   ThreadPool* pool_;
   const KernelTable& kernels_;
   CpuActivations activations_;
+  CpuLayout layout_;
   std::array<std::vector<int8_t>, kColumnForms> packed_;  // columns of the running op
   std::vector<Scratch> scratch_;                          // [n_threads]
   RopeTable rope_tables_[2];                              // full and windowed layers may rotate differently

@@ -25,22 +25,6 @@ size_t chunk_panels(size_t n_panels_in_all, size_t n_columns, size_t n_threads) 
 
 }  // namespace
 
-Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view name, DType dtype, const Shape& shape,
-                                                               std::span<const std::byte> bytes) {
-  const std::optional<uint64_t> row_bytes = dtype_bytes(dtype, shape.row_len());
-  const std::optional<uint64_t> all_bytes = row_bytes ? checked_mul(*row_bytes, shape.n_rows()) : std::nullopt;
-  if (!all_bytes || *all_bytes != bytes.size()) {
-    return fail(ErrorCode::shape, "{}: {} bytes for shape {} of {}", escape_for_display(name), bytes.size(),
-                shape.to_string(), dtype_name(dtype));
-  }
-  if (activations_ == CpuActivations::q8 && plane_type(dtype) != nullptr) {
-    auto packed = PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, pool_);
-    if (!packed) return tl::unexpected<Error>(packed.error());
-    return std::unique_ptr<WeightStorage>(std::move(*packed));
-  }
-  return std::make_unique<FileWeight>(dtype, shape, bytes.data(), kernels_);
-}
-
 void CpuBackend::embed_rows(const WeightStorage& table, std::span<const int32_t> ids, float scale, TensorView out) {
   const auto& weight = static_cast<const CpuWeight&>(table);
   for_ranges(ids.size(), 0, 8 * out.n_cols, [&, scale](size_t begin, size_t end, uint32_t) {

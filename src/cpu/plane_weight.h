@@ -36,6 +36,8 @@ class PlaneWeight final : public CpuWeight {
   static Result<std::unique_ptr<PlaneWeight>> pack(DType dtype, const Shape& shape, const std::byte* rows,
                                                    const KernelTable& kernels, ThreadPool* pool);
 
+  size_t resident_bytes() const override { return planes_.size(); }
+  bool reads_file() const override { return false; }
   ColumnForm column_form() const override { return type_->block_len == 256 ? ColumnForm::q8_256 : ColumnForm::q8_32; }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
 

@@ -83,6 +83,7 @@ class FileWeight final : public CpuWeight {
  public:
   FileWeight(DType dtype, const Shape& shape, const std::byte* rows, const KernelTable& kernels);
 
+  size_t resident_bytes() const override { return n_out() * row_bytes(); }
   ColumnForm column_form() const override { return ColumnForm::f32; }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
 

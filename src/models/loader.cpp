@@ -13,7 +13,8 @@ namespace {
 
 class Loader {
  public:
-  Loader(const GgufFile& file, Backend& backend, Model& model) : file_(file), backend_(backend), model_(model) {}
+  Loader(const GgufFile& file, Backend& backend, Model& model, bool is_tied)
+      : file_(file), backend_(backend), model_(model), is_tied_(is_tied) {}
 
   Status add(const PlannedTensor& planned) {
     if (planned.part == Part::scale) return add_scale(planned);
@@ -81,8 +82,11 @@ class Loader {
     const uint64_t row_bytes = tensor.size_bytes / tensor.shape.n_rows();
     uint64_t row = 0;
     for (const auto& [linear, n_rows] : pieces_of(planned)) {
-      TAMIS_TRY(linear->weight, backend_.load_weight(tensor.name, tensor.dtype, Shape{n_rows, tensor.shape.row_len()},
-                                                     bytes.subspan(row * row_bytes, n_rows * row_bytes)));
+      const std::span<const std::byte> rows = bytes.subspan(row * row_bytes, n_rows * row_bytes);
+      const Shape shape{n_rows, tensor.shape.row_len()};
+      const bool is_table = planned.slot == Slot::token_embd && !is_tied_;
+      TAMIS_TRY(linear->weight, is_table ? backend_.load_table(tensor.name, tensor.dtype, shape, rows)
+                                         : backend_.load_weight(tensor.name, tensor.dtype, shape, rows));
       row += n_rows;
     }
     return {};
@@ -181,6 +185,7 @@ class Loader {
   const GgufFile& file_;
   Backend& backend_;
   Model& model_;
+  const bool is_tied_;  // the embedding is the output matrix too
   std::vector<float> rope_freqs_, rope_long_, rope_short_;
 };
 
@@ -200,7 +205,7 @@ Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptio
   Model model{.file = file, .arch = std::move(plan.arch), .hyper = std::move(plan.hyper)};
   model.warnings = std::move(plan.warnings);
   model.layers.resize(model.hyper.n_layers);
-  Loader loader(file, backend, model);
+  Loader loader(file, backend, model, is_output_tied(plan));
   for (const PlannedTensor& planned : plan.tensors) TAMIS_TRY_STATUS(loader.add(planned));
   const uint32_t n_ctx = options.n_ctx != 0 ? options.n_ctx : model.hyper.n_ctx_train;
   loader.finish_rope(n_ctx > model.hyper.rope.n_ctx_original);

@@ -82,6 +82,19 @@ struct Model {
   KvCache make_cache() const;
 };
 
+// Whether the embedding is the output matrix too.
+bool is_output_tied(const ModelPlan& plan);
+
+// Memory of a plan's tensors on a backend.
+struct ModelBytes {
+  uint64_t weights = 0;  // matrices in the backend's form
+  uint64_t vectors = 0;  // norms, biases and the like, decoded to f32
+  uint64_t tables = 0;   // matrices whose rows are only looked up, in the mapped file: touched row by row
+};
+
+// What load_model would hold, without loading. Errors: out_of_memory when it does not fit 64 bits.
+Result<ModelBytes> model_bytes(const ModelPlan& plan, const Backend& backend);
+
 // Errors: those of plan_model; io when the file shrank; out_of_memory, device.
 Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptions& options = {});
 
