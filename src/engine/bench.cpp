@@ -120,7 +120,7 @@ std::string BenchTest::name() const {
   return name;
 }
 
-Result<BenchResult> run_bench(const std::shared_ptr<const Engine>& engine, const BenchTest& test, uint32_t n_repeats,
+Result<BenchResult> run_bench(const std::shared_ptr<const Engine>& engine, const BenchTest& test, BenchRepeats repeats,
                               const std::atomic<bool>* stop, const std::function<void()>& on_repeat) {
   if (test.n_tokens() == 0 || test.n_chunk == 0)
     return fail(ErrorCode::invalid_argument, "{}: nothing to measure", test.name());
@@ -131,8 +131,10 @@ Result<BenchResult> run_bench(const std::shared_ptr<const Engine>& engine, const
   Bench bench(*engine, test, stop);
   BenchResult result;
   result.work = work_of_test(*engine, test);
-  TAMIS_TRY([[maybe_unused]] const double warm_up, bench.repeat());
-  for (uint32_t i = 0; i < n_repeats; ++i) {
+  if (repeats.has_warm_up) {
+    TAMIS_TRY([[maybe_unused]] const double seconds, bench.repeat());
+  }
+  for (uint32_t i = 0; i < repeats.n; ++i) {
     TAMIS_TRY(const double seconds, bench.repeat());
     result.seconds.push_back(seconds);
     if (on_repeat) on_repeat();

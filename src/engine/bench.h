@@ -32,9 +32,14 @@ struct BenchResult {
   Work work;                    // of one repeat
 };
 
-// Runs the test once to warm up, then n_repeats times; `on_repeat` (may be empty) is called after each. Errors:
+struct BenchRepeats {
+  uint32_t n = 5;
+  bool has_warm_up = true;  // one run before them that is not counted
+};
+
+// Runs the test; `on_repeat` (may be empty) is called after each repeat. Errors:
 // invalid_argument when the context is too short; cancelled once *stop (may be null) turns true; out_of_memory, device.
-Result<BenchResult> run_bench(const std::shared_ptr<const Engine>& engine, const BenchTest& test, uint32_t n_repeats,
+Result<BenchResult> run_bench(const std::shared_ptr<const Engine>& engine, const BenchTest& test, BenchRepeats repeats,
                               const std::atomic<bool>* stop, const std::function<void()>& on_repeat = nullptr);
 
 }  // namespace tamis
