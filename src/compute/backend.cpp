@@ -2,6 +2,7 @@
 #include "compute/backend.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace tamis {
 
@@ -16,56 +17,58 @@ void Backend::gate_up(TensorView x, const Linear& gate, const Linear& up, Activa
   activate(out, activation, scratch);
 }
 
+void Backend::expert_gate_up(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out,
+                             TensorView scratch) {
+  for (const ExpertRows& part : rows)
+    gate_up(x.rows(part.first, part.n), experts.gate[part.expert_idx], experts.up[part.expert_idx], experts.activation,
+            out.rows(part.first, part.n), scratch.rows(part.first, part.n));
+}
+
+void Backend::expert_down(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out) {
+  for (const ExpertRows& part : rows)
+    matmul(x.rows(part.first, part.n), experts.down[part.expert_idx], out.rows(part.first, part.n));
+}
+
 namespace {
 
-// Which rows of a batch each expert computes: expert e owns entries first[e] … first[e+1]-1 of `assignment`, each the
-// index token · n_used + rank. Counting sort: tokens stay in order.
-struct ExpertGroups {
-  std::vector<uint32_t> first;
-  std::vector<uint32_t> assignment;
+// The assignments of a batch, expert by expert; one is the index token · n_used + rank. Counting sort: an expert's
+// tokens stay in order.
+struct SortedAssignments {
+  std::vector<uint32_t> assignment;  // [n_tokens · n_used]
+  std::vector<ExpertRows> rows;      // of the experts that have any, those with most first
 };
 
-ExpertGroups group_by_expert(const Routing& routing, size_t n_expert) {
-  ExpertGroups groups;
-  groups.first.assign(n_expert + 1, 0);
-  groups.assignment.resize(routing.expert.size());
-  for (const uint32_t e : routing.expert) ++groups.first[e + 1];
-  for (size_t e = 0; e < n_expert; ++e) groups.first[e + 1] += groups.first[e];
-  std::vector<uint32_t> next(groups.first.begin(), groups.first.end() - 1);
-  for (uint32_t i = 0; i < routing.expert.size(); ++i) groups.assignment[next[routing.expert[i]]++] = i;
-  return groups;
+SortedAssignments sort_by_expert(const Routing& routing, size_t n_expert) {
+  SortedAssignments sorted;
+  std::vector<uint32_t> first(n_expert + 1, 0);
+  for (const uint32_t e : routing.expert) ++first[e + 1];
+  for (size_t e = 0; e < n_expert; ++e) first[e + 1] += first[e];
+  for (uint32_t e = 0; e < n_expert; ++e)
+    if (first[e + 1] != first[e]) sorted.rows.push_back({e, first[e], first[e + 1] - first[e]});
+  std::ranges::stable_sort(sorted.rows, std::ranges::greater{}, &ExpertRows::n);
+  sorted.assignment.resize(routing.expert.size());
+  for (uint32_t i = 0; i < routing.expert.size(); ++i) sorted.assignment[first[routing.expert[i]]++] = i;
+  return sorted;
 }
 
 }  // namespace
 
 Status Backend::moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out) {
-  const ExpertGroups groups = group_by_expert(routing, experts.gate.size());
-  const size_t n_total = routing.expert.size();
-  size_t n_most = 0;
-  for (size_t e = 0; e + 1 < groups.first.size(); ++e)
-    n_most = std::max<size_t>(n_most, groups.first[e + 1] - groups.first[e]);
-  const size_t n_ff = experts.gate[0].weight->n_out();
-  TAMIS_TRY(const Buffer gathered, alloc(n_most * x.n_cols));
-  TAMIS_TRY(const Buffer hidden, alloc(2 * n_most * n_ff));
+  const SortedAssignments sorted = sort_by_expert(routing, experts.gate.size());
+  const size_t n_total = routing.expert.size(), n_ff = experts.gate[0].weight->n_out();
+  TAMIS_TRY(const Buffer gathered, alloc(n_total * x.n_cols));
+  TAMIS_TRY(const Buffer hidden, alloc(2 * n_total * n_ff));
   TAMIS_TRY(const Buffer answers, alloc(n_total * out.n_cols));  // expert by expert
-
-  std::vector<uint32_t> rows;
-  std::vector<uint32_t> place(n_total);  // where in `answers` entry token·n_used+rank lies
-  for (size_t e = 0; e < experts.gate.size(); ++e) {
-    const uint32_t first = groups.first[e];
-    const size_t n = groups.first[e + 1] - first;
-    if (n == 0) continue;
-    rows.resize(n);
-    for (size_t i = 0; i < n; ++i) {
-      rows[i] = groups.assignment[first + i] / routing.n_used;
-      place[groups.assignment[first + i]] = first + static_cast<uint32_t>(i);
-    }
-    const TensorView input = gathered.view(n, x.n_cols);
-    const TensorView inner = hidden.view(n, n_ff);
-    gather_rows(x, rows, input);
-    gate_up(input, experts.gate[e], experts.up[e], experts.activation, inner, {inner.data + n * n_ff, n, n_ff});
-    matmul(inner, experts.down[e], answers.view(n_total, out.n_cols).rows(first, n));
+  std::vector<uint32_t> rows(n_total), place(n_total);  // place: where in `answers` entry token·n_used+rank lies
+  for (uint32_t i = 0; i < n_total; ++i) {
+    rows[i] = sorted.assignment[i] / routing.n_used;
+    place[sorted.assignment[i]] = i;
   }
+  const TensorView input = gathered.view(n_total, x.n_cols), inner = hidden.view(n_total, n_ff);
+  const TensorView parts = answers.view(n_total, out.n_cols);
+  gather_rows(x, rows, input);
+  expert_gate_up(input, experts, sorted.rows, inner, {inner.data + n_total * n_ff, n_total, n_ff});
+  expert_down(inner, experts, sorted.rows, parts);
 
   std::vector<uint32_t> at(out.n_rows);
   std::vector<float> weight(out.n_rows);
@@ -74,7 +77,7 @@ Status Backend::moe_ffn(TensorView x, const Experts& experts, const Routing& rou
       at[i] = place[i * routing.n_used + rank];
       weight[i] = routing.weight[i * routing.n_used + rank];
     }
-    add_scaled_rows(answers.view(n_total, out.n_cols), at, weight, rank == 0, out);
+    add_scaled_rows(parts, at, weight, rank == 0, out);
   }
   return {};
 }

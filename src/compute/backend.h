@@ -1,5 +1,5 @@
 // The interface every device implements: about twenty fused ops over f32 activations and opaque weights. models/decoder
-// calls them in order; there is no graph. A backend may override the composed ops (qkv, gate_up, moe_ffn) with fused
+// calls them in order; there is no graph. A backend may override the composed ops (qkv, gate_up, expert_…) with fused
 // ones.
 //
 // Exactness: a row of any op's output depends only on that row's inputs (and, for attention, on the keys of its own
@@ -106,6 +106,12 @@ struct Experts {
   Activation activation = Activation::silu;
 };
 
+// Consecutive rows of a matrix that belong to one expert.
+struct ExpertRows {
+  uint32_t expert_idx = 0;
+  size_t first = 0, n = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -180,10 +186,15 @@ class Backend {
   // Chooses experts from router logits [n_tokens, n_expert].  Requires: 1 ≤ n_used ≤ n_expert.
   virtual Routing route(TensorView logits, const RouterParams& params) = 0;
   // out[i] = Σ over token i's experts, best first, of weight · down(activation(gate(x_i)) · up(x_i)).  x, out
-  // [n_tokens, n_embd]. Composed of gather_rows, gate_up and matmul unless overridden.  Errors: out_of_memory.
-  virtual Status moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out);
+  // [n_tokens, n_embd].  Errors: out_of_memory.
+  Status moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out);
 
  protected:
+  // Rows of x sorted by expert, those with most rows first: out = activation(gate(x)) · up(x), and out = down(x), each
+  // row by its expert's maps. `scratch`: as large as out. Composed of gate_up and matmul unless overridden.
+  virtual void expert_gate_up(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out,
+                              TensorView scratch);
+  virtual void expert_down(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out);
   // out[i] (+)= factor[i] · x[rows[i]], row by row; `is_first`: out is set, not added to.  out [n, width].
   virtual void add_scaled_rows(TensorView x, std::span<const uint32_t> rows, std::span<const float> factor,
                                bool is_first, TensorView out) = 0;

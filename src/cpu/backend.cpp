@@ -19,7 +19,11 @@ namespace cpu {
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
 CpuBackend::CpuBackend(ThreadPool* pool, const KernelTable& kernels, CpuActivations activations, CpuLayout layout)
-    : pool_(pool), kernels_(kernels), activations_(activations), layout_(layout), scratch_(pool != nullptr ? pool->n_threads() : 1) {}
+    : pool_(pool),
+      kernels_(kernels),
+      activations_(activations),
+      layout_(layout),
+      scratch_(pool != nullptr ? pool->n_threads() : 1) {}
 
 Result<Buffer> CpuBackend::alloc(size_t n) {
   const auto n_bytes = checked_mul(n, sizeof(float));
@@ -40,7 +44,9 @@ void CpuBackend::download(TensorView from, std::span<float> to) {
 Status CpuBackend::finish() { return std::exchange(status_, Status{}); }
 
 void CpuBackend::gather_rows(TensorView x, std::span<const uint32_t> rows, TensorView out) {
-  for (size_t i = 0; i < rows.size(); ++i) std::memcpy(out.row(i), x.row(rows[i]), x.n_cols * sizeof(float));
+  for_ranges(rows.size(), 0, x.n_cols, [=](size_t begin, size_t end, uint32_t) {
+    for (size_t i = begin; i < end; ++i) std::memcpy(out.row(i), x.row(rows[i]), x.n_cols * sizeof(float));
+  });
 }
 
 float CpuBackend::dot(const float* a, const float* b, size_t n) const {
@@ -144,17 +150,19 @@ Routing CpuBackend::route(TensorView logits, const RouterParams& params) { retur
 
 void CpuBackend::add_scaled_rows(TensorView x, std::span<const uint32_t> rows, std::span<const float> factor,
                                  bool is_first, TensorView out) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const float* const from = x.row(rows[i]);
-    float* const to = out.row(i);
-    for (size_t k = 0; k < out.n_cols; ++k) to[k] = is_first ? factor[i] * from[k] : to[k] + factor[i] * from[k];
-  }
+  for_ranges(rows.size(), 0, 2 * out.n_cols, [=](size_t begin, size_t end, uint32_t) {
+    for (size_t i = begin; i < end; ++i) {
+      const float* const from = x.row(rows[i]);
+      float* const to = out.row(i);
+      for (size_t k = 0; k < out.n_cols; ++k) to[k] = is_first ? factor[i] * from[k] : to[k] + factor[i] * from[k];
+    }
+  });
 }
 
 }  // namespace cpu
 
-Result<std::unique_ptr<Backend>> make_cpu_backend(ThreadPool* pool, std::string_view target,
-                                                  CpuActivations activations, CpuLayout layout) {
+Result<std::unique_ptr<Backend>> make_cpu_backend(ThreadPool* pool, std::string_view target, CpuActivations activations,
+                                                  CpuLayout layout) {
   TAMIS_TRY(const cpu::KernelTable* const kernels, cpu::find_target(target));
   return std::make_unique<cpu::CpuBackend>(pool, *kernels, activations, layout);
 }

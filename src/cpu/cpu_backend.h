@@ -67,6 +67,9 @@ class CpuBackend final : public Backend {
  protected:
   void add_scaled_rows(TensorView x, std::span<const uint32_t> rows, std::span<const float> factor, bool is_first,
                        TensorView out) override;
+  void expert_gate_up(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out,
+                      TensorView scratch) override;
+  void expert_down(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out) override;
 
  private:
   static constexpr size_t kHeadsTogether = 8;  // query heads that read a tile of keys together
@@ -89,6 +92,12 @@ class CpuBackend final : public Backend {
     const Linear* linear;
     TensorView out;
   };
+  // Linear maps of the same columns.
+  struct LinearGroup {
+    TensorView x;
+    std::span<const LinearJob> jobs;
+    std::array<Columns, kColumnForms> columns;
+  };
 
   // fn(begin, end, thread_idx) over [0, n_items) on all threads, or at once when the work is too small to share (`cost`
   // of an item is about its number of float operations). A failure is kept for finish().
@@ -102,10 +111,12 @@ class CpuBackend final : public Backend {
   }
   static constexpr size_t kSharedCost = 32768;  // below, waking the others costs more than it saves
 
-  // The columns x as a weight of this form reads them; valid until the next call for the same form.
-  Columns pack_columns(TensorView x, ColumnForm form);
-  // Every job's panels, in one parallel loop; `activation` null or applied to job 0's values, times job 1's.
-  void run_linears(TensorView x, std::span<const LinearJob> jobs, const Activation* activation);
+  // Fills in the groups' columns, in the forms their weights read; valid until the next call.
+  void pack_columns(std::span<LinearGroup> groups);
+  void pack_blocks(const Columns& columns, ColumnForm form, size_t n_blocks, size_t begin, size_t end) const;
+  // The panels of all jobs of all groups, in one parallel loop; `activation` null or applied to the values of a group's
+  // job 0, times job 1's.
+  void run_groups(std::span<LinearGroup> groups, const Activation* activation);
   void run_chunk(std::span<const LinearJob> jobs, PanelRange range, const std::array<Columns, kColumnForms>& columns,
                  const Activation* activation, Scratch& scratch) const;
   static void scale_and_shift(const Linear& linear, const PanelRange& range, float* tiles);
@@ -119,9 +130,9 @@ class CpuBackend final : public Backend {
   const KernelTable& kernels_;
   CpuActivations activations_;
   CpuLayout layout_;
-  std::array<std::vector<int8_t>, kColumnForms> packed_;  // columns of the running op
-  std::vector<Scratch> scratch_;                          // [n_threads]
-  RopeTable rope_tables_[2];                              // full and windowed layers may rotate differently
+  std::vector<int8_t> packed_;    // columns of the running op
+  std::vector<Scratch> scratch_;  // [n_threads]
+  RopeTable rope_tables_[2];      // full and windowed layers may rotate differently
   uint32_t rope_turn_ = 0;
   Status status_;
 };

@@ -16,8 +16,6 @@ constexpr size_t kColumnsTogether = 256;  // tokens of a block: with a chunk's r
 
 const CpuWeight& cpu_weight(const Linear& linear) { return static_cast<const CpuWeight&>(*linear.weight); }
 
-size_t n_panels(const Linear& linear) { return cpu_weight(linear).n_panels(); }
-
 // Panels of a chunk: several chunks for each thread, more and smaller ones when a token's reading time is at stake.
 size_t chunk_panels(size_t n_panels_in_all, size_t n_columns, size_t n_threads) {
   return std::clamp<size_t>(n_panels_in_all / (n_threads * (n_columns <= 4 ? 16 : 4)), 1, kMostPanels);
@@ -36,46 +34,81 @@ void CpuBackend::embed_rows(const WeightStorage& table, std::span<const int32_t>
   });
 }
 
-Columns CpuBackend::pack_columns(TensorView x, ColumnForm form) {
-  Columns columns{.x = x.data, .x_stride = x.n_cols, .n = x.n_rows};
-  if (form == ColumnForm::f32) return columns;
-  const size_t block_len = form_block_len(form), block_bytes = form_block_bytes(form);
-  const size_t n_blocks = x.n_cols / block_len, step = Columns::step_len(x.n_rows, x.n_cols) / block_len;
-  std::vector<int8_t>& packed = packed_[static_cast<size_t>(form)];
-  if (packed.size() < x.n_rows * n_blocks * block_bytes) packed.resize(x.n_rows * n_blocks * block_bytes);
-  for_ranges(n_blocks, 0, x.n_rows * block_len * 4, [&](size_t begin, size_t end, uint32_t) {
-    while (begin < end) {
-      const size_t first = begin / step * step, n_here = std::min(step, n_blocks - first);
-      const size_t stop = std::min(end, first + n_here);
-      kernels_.pack_columns({x.data + first * block_len, x.n_cols, x.n_rows, n_here, block_len,
-                             packed.data() + first * x.n_rows * block_bytes},
-                            begin - first, stop - begin);
-      begin = stop;
+void CpuBackend::pack_columns(std::span<LinearGroup> groups) {
+  struct Part {
+    Columns* columns;
+    ColumnForm form;
+    size_t n_blocks, first_block, offset;  // along K; among all parts; in packed_
+  };
+  std::vector<Part> parts;
+  size_t n_blocks = 0, n_bytes = 0, n_elements = 0;
+  for (LinearGroup& group : groups) {
+    for (const ColumnForm form : {ColumnForm::f32, ColumnForm::q8_32, ColumnForm::q8_256}) {
+      if (std::ranges::none_of(group.jobs,
+                               [=](const auto& job) { return cpu_weight(*job.linear).column_form() == form; }))
+        continue;
+      Columns& columns = group.columns[static_cast<size_t>(form)];
+      columns = {.x = group.x.data, .x_stride = group.x.n_cols, .n = group.x.n_rows};
+      if (form == ColumnForm::f32) continue;
+      parts.push_back({&columns, form, group.x.n_cols / form_block_len(form), n_blocks, n_bytes});
+      n_blocks += parts.back().n_blocks;
+      n_bytes += group.x.n_rows * parts.back().n_blocks * form_block_bytes(form);
+      n_elements += group.x.size();
+    }
+  }
+  if (parts.empty()) return;
+  if (packed_.size() < n_bytes) packed_.resize(n_bytes);
+  for (const Part& part : parts) part.columns->packed = packed_.data() + part.offset;
+  for_ranges(n_blocks, 0, n_elements / n_blocks * 4, [&](size_t begin, size_t end, uint32_t) {
+    for (const Part& part : parts) {
+      const size_t from = std::max(begin, part.first_block), to = std::min(end, part.first_block + part.n_blocks);
+      if (from < to)
+        pack_blocks(*part.columns, part.form, part.n_blocks, from - part.first_block, to - part.first_block);
     }
   });
-  columns.packed = packed.data();
-  return columns;
 }
 
-void CpuBackend::run_linears(TensorView x, std::span<const LinearJob> jobs, const Activation* activation) {
-  std::array<Columns, kColumnForms> columns;
-  for (const ColumnForm form : {ColumnForm::f32, ColumnForm::q8_32, ColumnForm::q8_256})
-    if (std::ranges::any_of(jobs, [=](const LinearJob& job) { return cpu_weight(*job.linear).column_form() == form; }))
-      columns[static_cast<size_t>(form)] = pack_columns(x, form);
-  const size_t n_fused = activation != nullptr ? jobs.size() : 1;  // with an activation, the jobs' panels go in pairs
-  size_t n_in_all = 0;
-  for (size_t j = 0; j < jobs.size(); j += n_fused) n_in_all += n_panels(*jobs[j].linear);
-  const size_t chunk = chunk_panels(n_in_all, x.n_rows, scratch_.size());
-  const auto n_chunks = [=](const LinearJob& job) { return (n_panels(*job.linear) + chunk - 1) / chunk; };
-  size_t n_items = 0;
-  for (size_t j = 0; j < jobs.size(); j += n_fused) n_items += n_chunks(jobs[j]);
-  for_ranges(n_items, 1, chunk * kPanelRows * x.n_cols * x.n_rows / 4, [&](size_t begin, size_t end, uint32_t thread) {
+void CpuBackend::pack_blocks(const Columns& columns, ColumnForm form, size_t n_blocks, size_t begin, size_t end) const {
+  const size_t block_len = form_block_len(form), step = Columns::step_len(columns.n, n_blocks * block_len) / block_len;
+  while (begin < end) {
+    const size_t first = begin / step * step, n_here = std::min(step, n_blocks - first);
+    const size_t stop = std::min(end, first + n_here);
+    int8_t* const out = const_cast<int8_t*>(columns.packed) + first * columns.n * form_block_bytes(form);
+    kernels_.pack_columns({columns.x + first * block_len, columns.x_stride, columns.n, n_here, block_len, out},
+                          begin - first, stop - begin);
+    begin = stop;
+  }
+}
+
+void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* activation) {
+  pack_columns(groups);
+  struct Part {
+    std::span<const LinearJob> jobs;
+    const LinearGroup* group;
+    size_t n_panels, chunk, end;  // end: after its last item
+  };
+  std::vector<Part> parts;
+  size_t n_panels_in_all = 0, n_items = 0, n_columns = 0, cost = 0;
+  for (const LinearGroup& group : groups) {
+    const size_t n_fused = activation != nullptr ? group.jobs.size() : 1;  // with an activation, jobs go in pairs
+    n_columns = std::max(n_columns, group.x.n_rows);
+    for (size_t j = 0; j < group.jobs.size(); j += n_fused) {
+      const size_t n = cpu_weight(*group.jobs[j].linear).n_panels();
+      parts.push_back({group.jobs.subspan(j, n_fused), &group, n, 0, 0});
+      n_panels_in_all += n;
+      cost += n * kPanelRows * group.x.size() * n_fused;
+    }
+  }
+  const size_t chunk = chunk_panels(n_panels_in_all, n_columns, scratch_.size());
+  for (Part& part : parts) part.end = n_items += (part.n_panels + chunk - 1) / chunk;
+  for_ranges(n_items, 1, cost / std::max<size_t>(n_items, 1) / 4, [&](size_t begin, size_t end, uint32_t thread) {
+    auto part = std::ranges::upper_bound(parts, begin, {}, &Part::end);
     for (size_t item = begin; item < end; ++item) {
-      size_t j = 0, local = item;
-      for (; local >= n_chunks(jobs[j]); j += n_fused) local -= n_chunks(jobs[j]);
-      const size_t first = local * chunk;
-      run_chunk(jobs.subspan(j, n_fused), {first, std::min(chunk, n_panels(*jobs[j].linear) - first), 0, x.n_rows},
-                columns, activation, scratch_[thread]);
+      while (item >= part->end) ++part;
+      const size_t n_after = (part->end - item) * chunk;  // panels from here to the end, rounded up to whole chunks
+      const size_t first = (part->n_panels + chunk - 1) / chunk * chunk - n_after;
+      run_chunk(part->jobs, {first, std::min(chunk, part->n_panels - first), 0, part->group->x.n_rows},
+                part->group->columns, activation, scratch_[thread]);
     }
   });
 }
@@ -126,18 +159,45 @@ void CpuBackend::write_tiles(const PanelRange& range, const float* tiles, Tensor
 
 void CpuBackend::matmul(TensorView x, const Linear& linear, TensorView out) {
   const LinearJob job{&linear, out};
-  run_linears(x, {&job, 1}, nullptr);
+  LinearGroup group{x, {&job, 1}, {}};
+  run_groups({&group, 1}, nullptr);
 }
 
 void CpuBackend::qkv(TensorView x, std::span<const Linear, 3> linears, std::span<const TensorView, 3> out) {
   const LinearJob jobs[] = {{&linears[0], out[0]}, {&linears[1], out[1]}, {&linears[2], out[2]}};
-  run_linears(x, jobs, nullptr);
+  LinearGroup group{x, jobs, {}};
+  run_groups({&group, 1}, nullptr);
 }
 
 void CpuBackend::gate_up(TensorView x, const Linear& gate, const Linear& up, Activation activation, TensorView out,
                          TensorView) {
   const LinearJob jobs[] = {{&gate, out}, {&up, out}};
-  run_linears(x, jobs, &activation);
+  LinearGroup group{x, jobs, {}};
+  run_groups({&group, 1}, &activation);
+}
+
+void CpuBackend::expert_gate_up(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out,
+                                TensorView) {
+  std::vector<std::array<LinearJob, 2>> jobs;
+  jobs.reserve(rows.size());
+  std::vector<LinearGroup> groups;
+  for (const ExpertRows& part : rows) {
+    const TensorView to = out.rows(part.first, part.n);
+    jobs.push_back({LinearJob{&experts.gate[part.expert_idx], to}, LinearJob{&experts.up[part.expert_idx], to}});
+    groups.push_back({x.rows(part.first, part.n), jobs.back(), {}});
+  }
+  run_groups(groups, &experts.activation);
+}
+
+void CpuBackend::expert_down(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out) {
+  std::vector<LinearJob> jobs;
+  jobs.reserve(rows.size());
+  std::vector<LinearGroup> groups;
+  for (const ExpertRows& part : rows) {
+    jobs.push_back({&experts.down[part.expert_idx], out.rows(part.first, part.n)});
+    groups.push_back({x.rows(part.first, part.n), {&jobs.back(), 1}, {}});
+  }
+  run_groups(groups, nullptr);
 }
 
 }  // namespace tamis::cpu
