@@ -11,8 +11,7 @@ namespace tamis::cpu {
 
 struct PlaneType {
   DType dtype;
-  uint32_t block_len;          // elements along K: 32 (activations A8/32) or 256 (A8/256)
-  uint32_t file_block_bytes;   // of one row
+  uint32_t block_len;          // elements of a block of planes along K: 32 (activations A8/32) or 256 (A8/256)
   uint32_t plane_block_bytes;  // of 16 rows
   PlaneKind kind;              // its kernels
 };
@@ -20,8 +19,8 @@ struct PlaneType {
 // Null for types without planes.
 const PlaneType* plane_type(DType dtype);
 
-// Packs rows first_row … (n_rows ≤ 16; the rest of the panel is zero) of row_bytes each into one panel of
-// row_bytes / file_block_bytes blocks.
+// Packs rows first_row … (n_rows ≤ 16; the rest of the panel is zero) of row_bytes each, whole blocks of the file's
+// type, into one panel.
 void pack_panel(const PlaneType& type, const uint8_t* first_row, size_t row_bytes, size_t n_rows, uint8_t* panel);
 
 }  // namespace tamis::cpu

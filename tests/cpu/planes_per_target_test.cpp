@@ -1,7 +1,10 @@
-// Planes against a scalar integer model that knows none: codes and scales are read from the file's blocks one element
-// at a time, columns are rounded by a definition of their own. Every type, every target, odd sizes: bit for bit.
+// Planes against a scalar integer model that knows none: a block's integer weights are read off decode_block itself
+// (the block decoded with its float scales set to 1), columns are rounded by a definition of their own. Every type,
+// every target, odd sizes: bit for bit. The model in turn stays within a derived bound of the float64 dot product of
+// decoded weights.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,167 +14,303 @@
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "cpu/planes.h"
+#include "quants/nvfp4.h"
+#include "quants/registry.h"
+#include "tests/cpu/targets.h"
 
 namespace tamis::cpu {
 namespace {
 
-constexpr DType kTypes[] = {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
-                            DType::q8_0, DType::q4_k, DType::q5_k, DType::q6_k};
+using test::tested_targets;
 
-uint16_t half_at(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }
-int bit_at(const uint8_t* p, int i) { return p[i / 8] >> (i % 8) & 1; }
+constexpr int kNone = -1;
 
-// One element of one block: weight = scale · group_scale · (code − zero) [− min · group_min, or + min].
-struct Element {
-  int code, group_scale = 1, group_min = 0;
+// Where a block keeps its float scales, from the layouts in src/quants. A weight is d · step · (an integer) [− or + m ·
+// (an integer)].
+struct Scales {
+  DType dtype;
+  int d, m;    // offsets of f16 fields
+  float step;  // a power of two
+};
+constexpr Scales kScales[] = {
+    {DType::q4_0, 0, kNone, 1},
+    {DType::q4_1, 0, 2, 1},
+    {DType::q5_0, 0, kNone, 1},
+    {DType::q5_1, 0, 2, 1},
+    {DType::q8_0, 0, kNone, 1},
+    {DType::iq4_nl, 0, kNone, 1},
+    {DType::mxfp4, kNone, kNone, 1},
+    {DType::nvfp4, kNone, kNone, 1},
+    {DType::q1_0, 0, kNone, 1},
+    {DType::q2_0, 0, kNone, 1},
+    {DType::q2_k, 80, 82, 1},
+    {DType::q3_k, 108, kNone, 1},
+    {DType::q4_k, 0, 2, 1},
+    {DType::q5_k, 0, 2, 1},
+    {DType::q6_k, 208, kNone, 1},
+    {DType::iq4_xs, 0, kNone, 1},
+    {DType::iq3_s, 0, kNone, 1},
+    {DType::iq3_xxs, 0, kNone, 0.5f},
+    {DType::iq2_xxs, 0, kNone, 0.125f},
+    {DType::iq2_xs, 0, kNone, 0.125f},
+    {DType::iq2_s, 0, kNone, 0.125f},
+    {DType::iq1_s, 0, kNone, 0.125f},
+    {DType::iq1_m, kNone, kNone, 0.125f},
+    {DType::tq1_0, 52, kNone, 1},
+    {DType::tq2_0, 64, kNone, 1},
 };
 
-Element k_element(const uint8_t* scales, int nibble, int high_bit, int i) {
-  const int g = i / 32;
-  Element e{nibble | high_bit << 4};
-  e.group_scale = g < 4 ? scales[g] & 63 : (scales[g + 4] & 15) | (scales[g - 4] >> 6) << 4;
-  e.group_min = g < 4 ? scales[g + 4] & 63 : scales[g + 4] >> 4 | (scales[g] >> 6) << 4;
-  return e;
+uint16_t half_at(const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); }
+void set_half(uint8_t* p, float value) {
+  const uint16_t bits = f32_to_f16(value);
+  std::memcpy(p, &bits, 2);
 }
 
-Element element(DType dtype, const uint8_t* b, int i) {
-  const auto nibble32 = [&](const uint8_t* q) { return i < 16 ? q[i] & 15 : q[i - 16] >> 4; };
-  const auto nibble_k = [&](const uint8_t* q) { return q[i / 64 * 32 + i % 32] >> (i % 64 < 32 ? 0 : 4) & 15; };
-  if (dtype == DType::q4_0) return {nibble32(b + 2) - 8};
-  if (dtype == DType::q4_1) return {nibble32(b + 4)};
-  if (dtype == DType::q5_0) return {(nibble32(b + 6) | bit_at(b + 2, i) << 4) - 16};
-  if (dtype == DType::q5_1) return {nibble32(b + 8) | bit_at(b + 4, i) << 4};
-  if (dtype == DType::q8_0) return {static_cast<int8_t>(b[2 + i])};
-  if (dtype == DType::q4_k) return k_element(b + 4, nibble_k(b + 16), 0, i);
-  if (dtype == DType::q5_k) return k_element(b + 4, nibble_k(b + 48), b[16 + i % 32] >> (i / 32) & 1, i);
-  const int half = i / 128, part = i % 128 / 32, l = i % 32;  // Q6_K
-  const int low = b[half * 64 + l + part % 2 * 32] >> (part / 2 * 4) & 15,
-            high = b[128 + half * 32 + l] >> (2 * part) & 3;
-  return {(low | high << 4) - 32, static_cast<int8_t>(b[192 + i / 16])};
+// The f16 that IQ1_M keeps in the top nibbles of its four u16 at byte 48.
+uint16_t iq1_m_half(const uint8_t* b) {
+  uint16_t d = 0;
+  for (int i = 0; i < 4; ++i) d = static_cast<uint16_t>(d | (b[49 + 2 * i] >> 4) << (4 * i));
+  return d;
+}
+void set_d(const Scales& s, uint8_t* b, float value) {
+  if (s.dtype == DType::mxfp4) {
+    b[0] = value == 0.0f ? 0 : 128;  // 2^(128 − 128)
+  } else if (s.dtype == DType::nvfp4) {
+    std::memset(b, value == 0.0f ? 0 : 0x40, 4);
+  } else if (s.dtype == DType::iq1_m) {
+    const uint16_t bits = f32_to_f16(value);
+    for (int i = 0; i < 4; ++i)
+      b[49 + 2 * i] = static_cast<uint8_t>((b[49 + 2 * i] & 15) | (bits >> (4 * i) & 15) << 4);
+  } else {
+    set_half(b + s.d, value);
+  }
+}
+
+std::vector<float> decoded(DType dtype, const std::vector<uint8_t>& block) {
+  std::vector<float> out(dtype_info(dtype).block_len);
+  decode(dtype, reinterpret_cast<const std::byte*>(block.data()), out);
+  return out;
+}
+
+// A block as its definition gives it.
+struct ModelBlock {
+  std::vector<int> weights, mins;  // weight = d[i / group] · step · weights[i] + m · mins[i]
+  std::vector<float> d;
+  float m = 0;
+};
+ModelBlock model_block(const Scales& s, const uint8_t* bytes) {
+  const DTypeInfo& info = dtype_info(s.dtype);
+  ModelBlock out;
+  if (s.dtype == DType::mxfp4)
+    out.d = {e8m0_half(bytes[0])};
+  else if (s.dtype == DType::nvfp4)
+    for (int g = 0; g < 4; ++g) out.d.push_back(ue4m3_half(bytes[g]));
+  else
+    out.d = {f16_to_f32(s.dtype == DType::iq1_m ? iq1_m_half(bytes) : half_at(bytes + s.d))};
+  std::vector<uint8_t> block(bytes, bytes + info.block_bytes);
+  set_d(s, block.data(), 1.0f);
+  if (s.m != kNone) set_half(block.data() + s.m, 0.0f);
+  for (const float w : decoded(s.dtype, block)) {
+    out.weights.push_back(static_cast<int>(w / s.step));
+    EXPECT_EQ(static_cast<float>(out.weights.back()) * s.step, w);
+  }
+  out.mins.assign(info.block_len, 0);
+  if (s.m == kNone) return out;
+  out.m = f16_to_f32(half_at(bytes + s.m));
+  set_d(s, block.data(), 0.0f);
+  set_half(block.data() + s.m, 1.0f);
+  const std::vector<float> mins = decoded(s.dtype, block);
+  std::transform(mins.begin(), mins.end(), out.mins.begin(), [](float v) { return static_cast<int>(v); });
+  return out;
 }
 
 struct Rounded {
   std::vector<int> q;
   float scale;
 };
-
-Rounded rounded(const float* x, int n) {
+Rounded rounded(const float* x, size_t n) {
   float largest = 0;
-  for (int i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
-  Rounded r{std::vector<int>(static_cast<size_t>(n)), largest / 127.0f};
-  for (int i = 0; i < n; ++i)
-    r.q[static_cast<size_t>(i)] = largest == 0 ? 0 : static_cast<int>(std::nearbyintf(x[i] * (127.0f / largest)));
+  for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
+  Rounded r{std::vector<int>(n), largest / 127.0f};
+  for (size_t i = 0; i < n; ++i)
+    r.q[i] = largest == 0 ? 0 : static_cast<int>(std::nearbyintf(x[i] * (127.0f / largest)));
   return r;
 }
 
-float model_of_block(DType dtype, const uint8_t* b, const float* x, float sum) {
-  const int n = static_cast<int>(dtype_info(dtype).block_len);
-  const Rounded r = rounded(x, n);
-  int64_t dot = 0, mins = 0, total = 0;
-  for (int i = 0; i < n; ++i) {
-    const Element e = element(dtype, b, i);
-    const int q = r.q[static_cast<size_t>(i)];
-    dot += static_cast<int64_t>(e.group_scale) * e.code * q;
-    mins += static_cast<int64_t>(e.group_min) * q;
-    total += q;
+// `sum` and one block times its elements of a column. 256 weights: integers all through, then d, m and the column's
+// scale. Others: a step for every 32 (or every scale of its own).
+float add_block(const Scales& s, const ModelBlock& b, const float* x, float sum) {
+  const size_t len = b.weights.size(), run = len == 256 ? 256 : 32;
+  const size_t group = std::min(run, len / b.d.size());
+  for (size_t first = 0; first < len; first += run) {
+    const Rounded r = rounded(x + first, run);
+    int64_t dot = 0, mins = 0;
+    for (size_t i = 0; i < run; ++i) {
+      dot += static_cast<int64_t>(b.weights[first + i]) * r.q[i];
+      mins += static_cast<int64_t>(b.mins[first + i]) * r.q[i];
+      if (len == 256 || (i + 1) % group != 0) continue;
+      sum = sum + b.d[b.d.size() == 1 ? 0 : (first + i) / group] * s.step * r.scale * static_cast<float>(dot);
+      dot = 0;
+    }
+    if (len == 256) {
+      float y = b.d[0] * s.step * static_cast<float>(dot);
+      if (s.m != kNone) y = y - b.m * static_cast<float>(-mins);
+      sum = sum + r.scale * y;
+    } else if (s.m != kNone) {
+      sum = sum + b.m * (r.scale * static_cast<float>(mins));
+    }
   }
-  if (n == 256) {
-    const float d = f16_to_f32(half_at(dtype == DType::q6_k ? b + 208 : b));
-    float y = d * static_cast<float>(dot);
-    if (dtype != DType::q6_k) y = y - f16_to_f32(half_at(b + 2)) * static_cast<float>(mins);
-    return sum + r.scale * y;
-  }
-  sum = sum + f16_to_f32(half_at(b)) * r.scale * static_cast<float>(dot);
-  if (dtype == DType::q4_1 || dtype == DType::q5_1)
-    sum = sum + f16_to_f32(half_at(b + 2)) * (r.scale * static_cast<float>(total));
   return sum;
 }
 
-// Random blocks with finite scales; `extreme`: codes all ones, so that sums reach their bounds.
-std::vector<uint8_t> random_rows(DType dtype, size_t n_blocks, bool is_extreme, Rng& rng) {
-  const DTypeInfo& info = dtype_info(dtype);
+enum class Fill { random, ones, zeros };
+
+// Blocks with finite scales; `ones`, `zeros`: the same code everywhere, so that sums reach their bounds.
+std::vector<uint8_t> random_rows(const Scales& s, size_t n_blocks, Fill fill, Rng& rng) {
+  const DTypeInfo& info = dtype_info(s.dtype);
   std::vector<uint8_t> bytes(n_blocks * info.block_bytes);
-  for (uint8_t& byte : bytes) byte = is_extreme ? 0xff : static_cast<uint8_t>(rng.next());
+  for (uint8_t& byte : bytes)
+    byte = fill == Fill::random ? static_cast<uint8_t>(rng.next()) : fill == Fill::ones ? 0xff : 0;
   for (size_t i = 0; i < n_blocks; ++i) {
     uint8_t* b = bytes.data() + i * info.block_bytes;
-    const uint16_t d = f32_to_f16(static_cast<float>(0.01 + rng.uniform())),
-                   m = f32_to_f16(static_cast<float>(rng.normal()));
-    const size_t at = dtype == DType::q6_k ? 208 : 0;
-    std::memcpy(b + at, &d, 2);
-    if (dtype != DType::q4_0 && dtype != DType::q5_0 && dtype != DType::q8_0 && dtype != DType::q6_k)
-      std::memcpy(b + 2, &m, 2);
-    if (is_extreme && dtype == DType::q8_0) std::memset(b + 2, 0x80, 32);
+    if (s.dtype == DType::mxfp4)
+      b[0] = static_cast<uint8_t>(rng.below(8) == 0 ? rng.below(3) : 100 + rng.below(40));
+    else if (s.dtype != DType::nvfp4)
+      set_d(s, b, static_cast<float>(rng.below(2) != 0 ? -0.01 - rng.uniform() : 0.01 + rng.uniform()));
+    if (s.m != kNone) set_half(b + s.m, static_cast<float>(rng.normal()));
+    if (fill == Fill::zeros && s.dtype == DType::q8_0) std::memset(b + 2, 0x80, 32);
   }
   return bytes;
 }
 
+// n_rows rows of n_blocks of the file's blocks, columns for them, and the model's answer.
 struct Case {
-  DType dtype;
-  size_t n_rows, n_columns, n_blocks;
-  bool is_extreme;
+  Case(const Scales& scales, size_t rows_, size_t columns, size_t blocks, Fill fill)
+      : s(scales), n_rows(rows_), n_columns(columns), n_blocks(blocks), n_in(blocks * dtype_info(s.dtype).block_len) {
+    Rng rng(n_rows * 1000 + n_columns * 10 + n_blocks);
+    bytes = random_rows(s, n_rows * n_blocks, fill, rng);
+    x.resize(n_columns * n_in);
+    for (float& v : x) v = fill == Fill::random ? static_cast<float>(rng.normal()) : rng.below(2) != 0 ? 1.0f : -1.0f;
+    if (fill != Fill::random) std::fill_n(x.begin(), n_in, 1.0f);
+    const size_t block_bytes = dtype_info(s.dtype).block_bytes;
+    for (size_t i = 0; i < n_rows * n_blocks; ++i) blocks_.push_back(model_block(s, bytes.data() + i * block_bytes));
+  }
+  float expected(size_t row, size_t column) const {
+    float sum = 0;
+    for (size_t b = 0; row < n_rows && b < n_blocks; ++b)
+      sum = add_block(s, block(row, b), x.data() + column * n_in + b * (n_in / n_blocks), sum);
+    return sum;
+  }
+  const ModelBlock& block(size_t row, size_t b) const { return blocks_[row * n_blocks + b]; }
+
+  Scales s;
+  size_t n_rows, n_columns, n_blocks, n_in;
+  std::vector<uint8_t> bytes;
+  std::vector<float> x;
+
+ private:
+  std::vector<ModelBlock> blocks_;
 };
 
-std::vector<float> through_planes(const KernelTable& kernels, const Case& c, const std::vector<uint8_t>& rows,
-                                  const std::vector<float>& x) {
-  const PlaneType& type = *plane_type(c.dtype);
-  std::vector<uint8_t> panel(c.n_blocks * type.plane_block_bytes), codes(kPanelBytes + 64);
-  pack_panel(type, rows.data(), c.n_blocks * type.file_block_bytes, c.n_rows, panel.data());
-  std::vector<int8_t> columns(c.n_columns * c.n_blocks * (type.block_len == 256 ? kActs256Bytes : kActs32Bytes));
-  kernels.pack_columns({x.data(), c.n_blocks * type.block_len, c.n_columns, c.n_blocks, type.block_len, columns.data()},
-                       0, c.n_blocks);
-  std::vector<float> out(c.n_columns * kPanelRows);
-  kernels.multiply_panel[type.kind]({panel.data(), columns.data(), c.n_columns, c.n_blocks, codes.data(), out.data()});
+// The first n_columns columns of a case.
+std::vector<float> through_planes(const KernelTable& kernels, const Case& c, size_t n_columns) {
+  const PlaneType& type = *plane_type(c.s.dtype);
+  const size_t n_blocks = c.n_in / type.block_len;
+  std::vector<uint8_t> panel(n_blocks * type.plane_block_bytes), codes(kPanelBytes + 64);
+  pack_panel(type, c.bytes.data(), c.bytes.size() / c.n_rows, c.n_rows, panel.data());
+  std::vector<int8_t> columns(n_columns * n_blocks * (type.block_len == 256 ? kActs256Bytes : kActs32Bytes));
+  kernels.pack_columns({c.x.data(), c.n_in, n_columns, n_blocks, type.block_len, columns.data()}, 0, n_blocks);
+  std::vector<float> out(n_columns * kPanelRows);
+  kernels.multiply_panel[type.kind](
+      {panel.data(), columns.data(), n_columns, n_blocks, codes.data(), out.data(), false});
   return out;
 }
 
-void expect_equal_to_model(const KernelTable& kernels, const Case& c) {
-  Rng rng(c.n_rows * 1000 + c.n_columns * 10 + c.n_blocks);
-  const DTypeInfo& info = dtype_info(c.dtype);
-  const std::vector<uint8_t> rows = random_rows(c.dtype, c.n_rows * c.n_blocks, c.is_extreme, rng);
-  std::vector<float> x(c.n_columns * c.n_blocks * info.block_len);
-  for (float& value : x) value = c.is_extreme ? (rng.below(2) != 0 ? 1.0f : -1.0f) : static_cast<float>(rng.normal());
-  if (c.is_extreme) std::fill_n(x.begin(), c.n_blocks * info.block_len, 1.0f);
-  const std::vector<float> out = through_planes(kernels, c, rows, x);
-  for (size_t column = 0; column < c.n_columns; ++column) {
-    for (size_t row = 0; row < kPanelRows; ++row) {
-      float expected = 0;
-      for (size_t b = 0; row < c.n_rows && b < c.n_blocks; ++b)
-        expected = model_of_block(c.dtype, rows.data() + (row * c.n_blocks + b) * info.block_bytes,
-                                  x.data() + (column * c.n_blocks + b) * info.block_len, expected);
-      ASSERT_EQ(std::bit_cast<uint32_t>(out[column * kPanelRows + row] + 0.0f),
-                std::bit_cast<uint32_t>(expected + 0.0f))
-          << kernels.name << ' ' << info.name << " row " << row << " column " << column << " of " << c.n_columns << ", "
-          << c.n_blocks << " blocks";
+void expect_equal_to_model(const Case& c, const std::vector<size_t>& column_counts) {
+  std::vector<float> expected(c.n_columns * kPanelRows);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = c.expected(i % kPanelRows, i / kPanelRows);
+  for (const KernelTable* target : tested_targets()) {
+    for (const size_t n_columns : column_counts) {
+      const std::vector<float> out = through_planes(*target, c, n_columns);
+      for (size_t i = 0; i < out.size(); ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(out[i] + 0.0f), std::bit_cast<uint32_t>(expected[i] + 0.0f))
+            << target->name << ' ' << dtype_name(c.s.dtype) << " row " << i % kPanelRows << " column " << i / kPanelRows
+            << " of " << n_columns << ", " << c.n_blocks << " blocks: " << out[i] << " for " << expected[i];
+      }
     }
   }
 }
 
-TEST(PlanesPerTarget, EveryTypeEqualsTheScalarModel) {
-  for (const KernelTable* target : available_targets())
-    for (const DType dtype : kTypes)
-      for (const size_t n_columns : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 9u, 16u, 31u, 33u})
-        for (const size_t n_rows : {1u, 15u, 16u})
-          ASSERT_NO_FATAL_FAILURE(expect_equal_to_model(
-              *target, {dtype, n_rows, n_columns, dtype_info(dtype).block_len == 256 ? 7u : 49u, false}));
+TEST(PlanesPerTarget, EveryTypeOfTheFormatHasAModelHere) {
+  for (const QuantType& type : all_quant_types()) {
+    const bool is_modelled = std::ranges::any_of(kScales, [&](const Scales& s) { return s.dtype == type.dtype; });
+    EXPECT_EQ(plane_type(type.dtype) != nullptr, is_modelled) << dtype_name(type.dtype);
+  }
+}
+
+TEST(PlanesPerTarget, EveryNumberOfColumnsEqualsTheScalarModel) {
+  std::vector<size_t> counts;
+  for (size_t n = 1; n <= 40; ++n) counts.push_back(n);
+  for (const Scales& s : kScales) ASSERT_NO_FATAL_FAILURE(expect_equal_to_model({s, 16, 40, 2, Fill::random}, counts));
+}
+
+TEST(PlanesPerTarget, EveryLengthAndNumberOfRowsEqualsTheScalarModel) {
+  for (const Scales& s : kScales) {
+    const size_t longest = 49 * 32 / std::min<size_t>(dtype_info(s.dtype).block_len, 224);
+    for (const size_t n_blocks : {size_t{1}, size_t{3}, longest})
+      for (const size_t n_rows : {1u, 7u, 15u, 16u})
+        ASSERT_NO_FATAL_FAILURE(expect_equal_to_model({s, n_rows, 33, n_blocks, Fill::random}, {1, 2, 3, 4, 9, 33}));
+  }
 }
 
 TEST(PlanesPerTarget, SumsAtTheirBoundsStayExact) {
-  for (const KernelTable* target : available_targets())
-    for (const DType dtype : kTypes)
-      for (const size_t n_columns : {1u, 33u})
-        ASSERT_NO_FATAL_FAILURE(expect_equal_to_model(*target, {dtype, 16, n_columns, 2, true}));
+  for (const Scales& s : kScales)
+    for (const Fill fill : {Fill::ones, Fill::zeros})
+      ASSERT_NO_FATAL_FAILURE(expect_equal_to_model({s, 16, 33, 2, fill}, {1, 5, 33}));
+}
+
+// |model − Σ w x|: a code is off by at most 1/2, and a little more where the quotient it rounds was rounded itself
+// (three roundings of at most 127 · 2^−24); each float step adds 2^−24 of a partial sum, which is at most Σ (|d · step
+// · weight| + |m · min|) · 127 · scale, and a run of 32 or 256 has at most six of them.
+TEST(PlanesPerTarget, TheModelIsWithinItsBoundOfTheExactDot) {
+  for (const Scales& s : kScales) {
+    const Case c(s, 8, 3, 5, Fill::random);
+    const size_t len = c.n_in / c.n_blocks, run = len == 256 ? 256 : 32;
+    for (size_t row = 0; row < c.n_rows; ++row) {
+      std::vector<float> w(c.n_in);
+      const size_t row_bytes = c.bytes.size() / c.n_rows;
+      decode(s.dtype, reinterpret_cast<const std::byte*>(c.bytes.data() + row * row_bytes), w);
+      for (size_t column = 0; column < c.n_columns; ++column) {
+        double exact = 0, off = 0, largest_sum = 0;
+        for (size_t i = 0; i < c.n_in; ++i) {
+          const float* x = c.x.data() + column * c.n_in;
+          const double scale = rounded(x + i / run * run, run).scale;
+          const ModelBlock& b = c.block(row, i / len);
+          const double parts =
+              std::fabs(static_cast<double>(b.d[i % len * b.d.size() / len]) * s.step * b.weights[i % len]) +
+              std::fabs(static_cast<double>(b.m) * b.mins[i % len]);
+          exact += static_cast<double>(w[i]) * x[i];
+          off += std::fabs(static_cast<double>(w[i])) * scale * (0.5 + 3 * 127 * 0x1p-24);
+          off += parts * 0x1p-23 * std::fabs(static_cast<double>(x[i]));  // the decoded weight is rounded twice
+          largest_sum += parts * 127 * scale;
+        }
+        const double n_steps = 6.0 * static_cast<double>(c.n_in / run);
+        EXPECT_LE(std::fabs(static_cast<double>(c.expected(row, column)) - exact),
+                  off + n_steps * 0x1p-24 * largest_sum)
+            << dtype_name(s.dtype);
+      }
+    }
+  }
 }
 
 TEST(PlanesPerTarget, ColumnsThatAreNotFiniteGiveNaNAndTouchNoOther) {
-  for (const KernelTable* target : available_targets()) {
-    for (const DType dtype : kTypes) {
-      const Case c{dtype, 16, 3, 2, false};
-      Rng rng(5);
-      const std::vector<uint8_t> rows = random_rows(dtype, c.n_rows * c.n_blocks, false, rng);
-      std::vector<float> x(c.n_columns * c.n_blocks * dtype_info(dtype).block_len, 0.5f);
-      const std::vector<float> clean = through_planes(*target, c, rows, x);
-      x[x.size() / 3] = std::numeric_limits<float>::infinity();
-      const std::vector<float> out = through_planes(*target, c, rows, x);
+  for (const KernelTable* target : tested_targets()) {
+    for (const Scales& s : kScales) {
+      Case c(s, 16, 3, 2, Fill::random);
+      std::fill(c.x.begin(), c.x.end(), 0.5f);
+      const std::vector<float> clean = through_planes(*target, c, 3);
+      c.x[c.n_in] = std::numeric_limits<float>::infinity();
+      const std::vector<float> out = through_planes(*target, c, 3);
       for (size_t row = 0; row < kPanelRows; ++row) {
         EXPECT_EQ(out[row], clean[row]);
         EXPECT_TRUE(std::isnan(out[kPanelRows + row]));

@@ -17,10 +17,20 @@
 //
 #include TAMIS_INT_VOCABULARY
 //
+#ifdef TAMIS_TILES
+#include TAMIS_TILES
+#else
+#include "cpu/simd/no_tiles.h"
+#endif
+//
 #include "cpu/kernels/activation.inl"
 #include "cpu/kernels/attention.inl"
 #include "cpu/kernels/decode.inl"
 #include "cpu/kernels/multiply.inl"
+#include "cpu/kernels/plane_types.inl"
+//
+#include "cpu/kernels/plane_matrix.inl"
+//
 #include "cpu/kernels/plane_tiles.inl"
 //
 #include "cpu/kernels/plane_multiply.inl"
@@ -41,8 +51,11 @@ const KernelTable kTable = {
     kDecoders,
     sizeof(kDecoders) / sizeof(kDecoders[0]),
     pack_columns,
-    {multiply_panel<Q40>, multiply_panel<Q41>, multiply_panel<Q50>, multiply_panel<Q51>, multiply_panel<Q80>,
-     multiply_panel<Q4K>, multiply_panel<Q5K>, multiply_panel<Q6K>},
+    {multiply_panel<Q40>,   multiply_panel<Q41>,   multiply_panel<Q50>,    multiply_panel<Q51>,    multiply_panel<Q80>,
+     multiply_panel<IQ4NL>, multiply_panel<MXFP4>, multiply_panel<NVFP4>,  multiply_panel<Q10>,    multiply_panel<Q20>,
+     multiply_panel<Q2K>,   multiply_panel<Q3K>,   multiply_panel<Q4K>,    multiply_panel<Q5K>,    multiply_panel<Q6K>,
+     multiply_panel<IQ4XS>, multiply_panel<IQ3S>,  multiply_panel<IQ3XXS>, multiply_panel<IQ2XXS>, multiply_panel<IQ2S>,
+     multiply_panel<IQ1S>,  multiply_panel<IQ1M>,  multiply_panel<Ternary>},
     read_loop,
     int8_loop,
 };

@@ -2,9 +2,12 @@
 
 namespace tamis::cpu::TAMIS_TARGET {
 
+constexpr int kHalfColumns = kTileColumns > 8 ? 8 : 4;
+
 // The widest tile for what is left: packing and multiplying cut columns alike.
 TAMIS_INLINE size_t tile_width(size_t n_left) {
   if (n_left >= kTileColumns) return kTileColumns;
+  if (n_left >= kHalfColumns) return kHalfColumns;
   return n_left >= 4 ? 4 : n_left;
 }
 
@@ -41,7 +44,13 @@ TAMIS_INLINE float quantize_run(const float* x, int n, int8_t* q) {
   return largest / 127.0f;
 }
 
-TAMIS_INLINE void pack_quads(const int8_t* q, int n_quads, size_t nc, int8_t* out) {
+// Column c's quads, [quad][nc][4]; a tile register's columns lie one after another instead.
+TAMIS_INLINE void pack_quads(const int8_t* q, int n_quads, size_t c, size_t nc, int8_t* out) {
+  if (kHasTiles && nc == kTileColumns) {
+    memcpy(out + c * static_cast<size_t>(n_quads) * 4, q, static_cast<size_t>(n_quads) * 4);
+    return;
+  }
+  out += c * 4;
   for (int i = 0; i < n_quads; ++i) memcpy(out + static_cast<size_t>(i) * nc * 4, q + 4 * i, 4);
 }
 
@@ -58,7 +67,7 @@ TAMIS_INLINE void lane_sums(const int8_t* q, int n_quads, int16_t* sums) {
 TAMIS_INLINE void pack_256(const float* x, size_t c, size_t nc, int8_t* block) {
   int8_t q[256];
   const float scale = quantize_run(x, 256, q);
-  pack_quads(q, 64, nc, block + c * 4);
+  pack_quads(q, 64, c, nc, block);
   int16_t lanes16[16][2];
   for (int g = 0; g < 16; ++g) lane_sums(q + 16 * g, 4, lanes16[g]);
   int8_t *at16 = block + 256 * nc, *at32 = block + 320 * nc, *pairs32 = block + 352 * nc, *pairs16 = block + 368 * nc;
@@ -78,13 +87,15 @@ TAMIS_INLINE void pack_256(const float* x, size_t c, size_t nc, int8_t* block) {
 TAMIS_INLINE void pack_32(const float* x, size_t c, size_t nc, int8_t* block) {
   int8_t q[32];
   const float scale = quantize_run(x, 32, q);
-  pack_quads(q, 8, nc, block + c * 4);
+  pack_quads(q, 8, c, nc, block);
   int16_t lanes[2];
   lane_sums(q, 8, lanes);
   const float scaled_sum = scale * static_cast<float>(lanes[0] + lanes[1]);
   memcpy(block + 32 * nc + c * 4, lanes, 4);
   memcpy(block + 36 * nc + c * 4, &scale, 4);
   memcpy(block + 40 * nc + c * 4, &scaled_sum, 4);
+  lane_sums(q, 4, lanes);
+  memcpy(block + 44 * nc + c * 4, lanes, 4);
 }
 
 // Blocks first_block … first_block + n_blocks - 1 of all columns.
@@ -106,42 +117,34 @@ static void pack_columns(const PackTask& task, size_t first_block, size_t n_bloc
   }
 }
 
-template <class W>
-TAMIS_INLINE constexpr bool is_super() {
-  return requires { W::kSignedScale; };
-}
-
-template <class W, class From, int NC>
-TAMIS_INLINE void run_tile(const uint8_t* planes, const uint8_t* panel, const int8_t* acts, size_t n_blocks,
-                           float* acc) {
-  if constexpr (is_super<W>())
-    super_tile<W, From, NC>(planes, panel, acts, static_cast<int>(n_blocks), acc);
-  else
-    small_tile<W, From, NC>(planes, panel, acts, static_cast<int>(n_blocks), acc);
-}
-
 TAMIS_INLINE void prefetch_second(const void* p) { __builtin_prefetch(p, 0, 2); }  // into the second cache
 
 template <class W, class From>
 TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n_blocks) {
-  constexpr size_t kBytes = is_super<W>() ? kActs256Bytes : kActs32Bytes;
-  const uint8_t* planes = task.planes + first_block * W::kBytes;
+  typedef Geometry<W> G;
+  const uint8_t* planes = task.planes + first_block * G::kBytes;
   const int8_t* tile = task.acts;
+  const int n = static_cast<int>(n_blocks);
   size_t fetched = 0;  // bytes of task.next: each tile asks for its columns' share
   for (size_t begin = 0; begin < task.n_columns;) {
     const size_t nc = tile_width(task.n_columns - begin);
     for (const size_t end = task.next_bytes * (begin + nc) / task.n_columns; fetched < end; fetched += 64)
       prefetch_second(task.next + fetched);
-    const int8_t* acts = tile + first_block * kBytes * nc;
+    const int8_t* acts = tile + first_block * G::kActs * nc;
     float* acc = task.acc + begin * kPanelRows;
+    // The few columns left over are read from the planes: one way less to compile.
     switch (nc) {
-      case 1: run_tile<W, From, 1>(planes, task.panel, acts, n_blocks, acc); break;
-      case 2: run_tile<W, From, 2>(planes, task.panel, acts, n_blocks, acc); break;
-      case 3: run_tile<W, From, 3>(planes, task.panel, acts, n_blocks, acc); break;
-      case 4: run_tile<W, From, 4>(planes, task.panel, acts, n_blocks, acc); break;
-      default: run_tile<W, From, kTileColumns>(planes, task.panel, acts, n_blocks, acc); break;
+      case 1: run_tile<W, FromPlanes, 1>(planes, task.panel, acts, n, acc); break;
+      case 2: run_tile<W, FromPlanes, 2>(planes, task.panel, acts, n, acc); break;
+      case 3: run_tile<W, FromPlanes, 3>(planes, task.panel, acts, n, acc); break;
+      case kTileColumns: run_tile<W, From, kTileColumns>(planes, task.panel, acts, n, acc); break;
+      default:
+        if (nc == kHalfColumns)
+          run_tile<W, FromPlanes, kHalfColumns>(planes, task.panel, acts, n, acc);
+        else
+          run_tile<W, FromPlanes, 4>(planes, task.panel, acts, n, acc);
     }
-    tile += task.n_blocks * kBytes * nc;
+    tile += task.n_blocks * G::kActs * nc;
     begin += nc;
   }
 }
@@ -149,9 +152,10 @@ TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n
 // acc [n_columns][16] = one panel times all columns. From kUnpackColumns on, codes are unpacked once into task.panel.
 template <class W>
 static void multiply_panel(const PlanesTask& task) {
-  constexpr size_t kBlocksOfPanel = kPanelBytes / (is_super<W>() ? 4096 : 512);
-  constexpr size_t kBlocksOfStream = is_super<W>() ? 4 : 32;
-  constexpr size_t kUnpackColumns = 32;
+  typedef Geometry<W> G;
+  constexpr size_t kBlocksOfPanel = kPanelBytes / G::kCodes;
+  constexpr size_t kBlocksOfStream = IsSuper<W> ? 4 : 32;
+  constexpr size_t kUnpackColumns = kHasTiles ? kTileColumns : 32;
   if (!task.is_added) memset(task.acc, 0, task.n_columns * kPanelRows * sizeof(float));
   const bool is_unpacked = task.n_columns >= kUnpackColumns;
   const size_t step = is_unpacked ? kBlocksOfPanel : task.n_columns <= kTileColumns ? task.n_blocks : kBlocksOfStream;
@@ -161,13 +165,10 @@ static void multiply_panel(const PlanesTask& task) {
       run_tiles<W, FromPlanes>(task, b, n);
       continue;
     }
-    for (size_t i = 0; i < n; ++i) {
-      if constexpr (is_super<W>())
-        unpack_block<W>(task.planes + (b + i) * W::kBytes, task.panel + i * 4096);
-      else
-        unpack_small<W>(task.planes + (b + i) * W::kBytes, task.panel + i * 512);
-    }
+    for (size_t i = 0; i < n; ++i) unpack_block<W>(task.planes + (b + i) * G::kBytes, task.panel + i * G::kCodes);
+    begin_tiles<W>();
     run_tiles<W, FromPanel>(task, b, n);
+    end_tiles();
   }
 }
 

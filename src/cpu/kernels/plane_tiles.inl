@@ -1,212 +1,181 @@
-// Matrix times columns on planes, for every type: integer sums of a group are exact, floating-point steps have one
-// order, so a column's result does not depend on how many columns are computed with it or on the target.
+// One panel times a tile of NC columns on planes, for every type: integer sums of a group are exact, floating-point
+// steps have one order, so a column's result does not depend on how many columns are computed with it or on the target.
 
 namespace tamis::cpu::TAMIS_TARGET {
 
-// ---- super-blocks of 256 with integer scales (K-quants): activations A8/256
-// -------------------------------------------------
-
-// Q4_K: [codes 32 × 64][scales 4 pairs × 32][mins 4 pairs × 32][d 16 × f16][dmin 16 × f16]
-struct Q4K {
-  static constexpr int kBytes = 2368, kGroup = 32, kOffset = 0;
-  static constexpr bool kHasMin = true, kSignedScale = false, kAddsOffset = false;
-  template <int kPair>
-  static TAMIS_METHOD void pair(const uint8_t* p, int g, Codes& a, Codes& b) {
-    const Codes x = codes_load(p + (g * 4 + kPair) * 64);
-    a = codes_bits<0, 15, 0>(x);
-    b = codes_bits<4, 15, 0>(x);
-  }
-  static TAMIS_METHOD const uint8_t* scales(const uint8_t* p, int pair_idx) { return p + 2048 + pair_idx * 32; }
-  static TAMIS_METHOD const uint8_t* mins(const uint8_t* p, int pair_idx) { return p + 2176 + pair_idx * 32; }
-  static TAMIS_METHOD F32x16 d(const uint8_t* p) { return f32_from_f16(p + 2304); }
-  static TAMIS_METHOD F32x16 dmin(const uint8_t* p) { return f32_from_f16(p + 2336); }
-};
-
-// Q5_K: [codes 32 × 64][bit plane 8 × 64: bit q of a byte belongs to quad q][scales][mins][d][dmin]
-struct Q5K {
-  static constexpr int kBytes = 2880, kGroup = 32, kOffset = 16;
-  static constexpr bool kHasMin = true, kSignedScale = false, kAddsOffset = true;
-  template <int kPair>
-  static TAMIS_METHOD void pair(const uint8_t* p, int g, Codes& a, Codes& b) {
-    const Codes x = codes_load(p + (g * 4 + kPair) * 64), h = codes_load(p + 2048 + g * 64);
-    a = codes_or(codes_bits<0, 15, 0>(x), codes_bits<2 * kPair, 1, 4>(h));
-    b = codes_or(codes_bits<4, 15, 0>(x), codes_bits<2 * kPair + 1, 1, 4>(h));
-  }
-  static TAMIS_METHOD const uint8_t* scales(const uint8_t* p, int pair_idx) { return p + 2560 + pair_idx * 32; }
-  static TAMIS_METHOD const uint8_t* mins(const uint8_t* p, int pair_idx) { return p + 2688 + pair_idx * 32; }
-  static TAMIS_METHOD F32x16 d(const uint8_t* p) { return f32_from_f16(p + 2816); }
-  static TAMIS_METHOD F32x16 dmin(const uint8_t* p) { return f32_from_f16(p + 2848); }
-};
-
-// Q6_K: [codes 32 × 64][two-bit plane 16 × 64: bits 2q, 2q+1 belong to quad q of the group][scales 8 pairs × 32][d]
-struct Q6K {
-  static constexpr int kBytes = 3360, kGroup = 16, kOffset = 32;
-  static constexpr bool kHasMin = false, kSignedScale = true, kAddsOffset = false;
-  template <int kPair>
-  static TAMIS_METHOD void pair(const uint8_t* p, int g, Codes& a, Codes& b) {
-    const Codes x = codes_load(p + (g * 2 + kPair) * 64), h = codes_load(p + 2048 + g * 64);
-    a = codes_or(codes_bits<0, 15, 0>(x), codes_bits<4 * kPair, 3, 4>(h));
-    b = codes_or(codes_bits<4, 15, 0>(x), codes_bits<4 * kPair + 2, 3, 4>(h));
-  }
-  static TAMIS_METHOD const uint8_t* scales(const uint8_t* p, int pair_idx) { return p + 3072 + pair_idx * 32; }
-  static TAMIS_METHOD const uint8_t* mins(const uint8_t* p, int) { return p; }
-  static TAMIS_METHOD F32x16 d(const uint8_t* p) { return f32_from_f16(p + 3328); }
-  static TAMIS_METHOD F32x16 dmin(const uint8_t*) { return f32_zero(); }
-};
-
-// Where the codes of a block come from: the planes themselves, or a panel of bytes unpacked before ([64 quads][64]).
+// Where the codes of a block come from: the planes themselves, or a panel of codes unpacked before ([quads][64]).
 struct FromPlanes {
   static constexpr bool kIsStream = true;
-  template <class W, int kPair>
-  static TAMIS_METHOD void pair(const uint8_t* block, const uint8_t*, int g, Codes& a, Codes& b) {
-    W::template pair<kPair>(block, g, a, b);
-  }
 };
 struct FromPanel {
   static constexpr bool kIsStream = false;
-  template <class W, int kPair>
-  static TAMIS_METHOD void pair(const uint8_t*, const uint8_t* panel, int g, Codes& a, Codes& b) {
-    const uint8_t* p = panel + (g * (W::kGroup / 4) + 2 * kPair) * 64;
-    a = codes_load(p);
-    b = codes_load(p + 64);
-  }
 };
-
-template <class W, class From, int NC, int kPair>
-TAMIS_INLINE void dot_pair(const uint8_t* block, const uint8_t* panel, int g, const int8_t* quads, GroupAcc* acc) {
-  Codes a, b;
-  From::template pair<W, kPair>(block, panel, g, a, b);
-  const int8_t* q = quads + (g * (W::kGroup / 4) + 2 * kPair) * NC * 4;
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-    acc[c] = group_dot(acc[c], a, q + c * 4);
-    keep(acc[c]);
-  }
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-    acc[c] = group_dot(acc[c], b, q + (NC + c) * 4);
-    keep(acc[c]);
-  }
-}
-
-template <class W, class From, int NC, bool kOdd>
-TAMIS_INLINE void super_group(const uint8_t* block, const uint8_t* panel, int g, const int8_t* acts, I32* isum) {
-  const auto* lanes = reinterpret_cast<const int16_t*>(acts + (W::kGroup == 16 ? 256 : 320) * NC) + g * NC * 2;
-  GroupAcc acc[NC];
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-    if constexpr (W::kOffset == 0)
-      acc[c] = group_start();
-    else
-      acc[c] = group_start_offset<W::kOffset>(lanes + c * 2);
-  }
-  dot_pair<W, From, NC, 0>(block, panel, g, acts, acc);
-  dot_pair<W, From, NC, 1>(block, panel, g, acts, acc);
-  if constexpr (W::kGroup == 32) {
-    dot_pair<W, From, NC, 2>(block, panel, g, acts, acc);
-    dot_pair<W, From, NC, 3>(block, panel, g, acts, acc);
-  }
-  const Scales s = scales_load<W::kSignedScale, kOdd>(W::scales(block, g / 2));
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) isum[c] = i32_add(isum[c], group_scaled(acc[c], s));
-}
-
-// acc[c] (a column's 16 rows, f32) += block · activations: d·Σ, − dmin·Σ, then one fma with the activations' scale.
-template <class W, class From, int NC>
-TAMIS_INLINE void super_block(const uint8_t* block, const uint8_t* panel, const int8_t* acts, float* acc) {
-  I32 isum[NC];
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) isum[c] = i32_zero();
-  for (int g = 0; g < 256 / W::kGroup; g += 2) {
-    super_group<W, From, NC, false>(block, panel, g, acts, isum);
-    super_group<W, From, NC, true>(block, panel, g + 1, acts, isum);
-  }
-  const auto* sums = reinterpret_cast<const int16_t*>(acts + (W::kGroup == 32 ? 352 : 368) * NC);
-  const auto* scale = reinterpret_cast<const float*>(acts + 400 * NC);
-  const F32x16 d = W::d(block), dmin = W::dmin(block);
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-    I32 extra = i32_zero(), msum = i32_zero();
-    TAMIS_UNROLL for (int i = 0; i < 128 / W::kGroup; ++i) {
-      if constexpr (W::kAddsOffset) extra = dot_pairs(extra, W::scales(block, i), sums + (i * NC + c) * 2);
-      if constexpr (W::kHasMin) msum = dot_pairs(msum, W::mins(block, i), sums + (i * NC + c) * 2);
-    }
-    if constexpr (W::kAddsOffset) isum[c] = i32_add(isum[c], i32_shift_left<4>(extra));
-    F32x16 y = f32_mul(d, f32_from_i32(isum[c]));
-    if constexpr (W::kHasMin) y = f32_sub(y, f32_mul(dmin, f32_from_i32(msum)));
-    f32_store(acc + c * 16, f32_add(f32_load(acc + c * 16), f32_mul(f32_set1(scale[c]), y)));
-  }
-}
 
 template <class W>
-TAMIS_INLINE void unpack_block(const uint8_t* block, uint8_t* panel) {
-  for (int g = 0; g < 256 / W::kGroup; ++g) {
-    uint8_t* out = panel + g * W::kGroup * 16;
+struct SumOf {
+  typedef GroupAcc type;
+};
+template <class W>
+requires(W::kSigned) struct SumOf<W> {
+  typedef I32 type;
+};
+
+// sums[c] += codes · quad of column c, for both quads of a pair.
+template <class W, int NC, class Sum>
+TAMIS_INLINE void dot_pair(Codes a, Codes b, const int8_t* quads, Sum* sums) {
+  for (int q = 0; q < 2; ++q) {
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+      const int8_t* quad = quads + (q * NC + c) * 4;
+      if constexpr (W::kSigned)
+        sums[c] = dot_signed(sums[c], q == 0 ? a : b, quad);
+      else
+        sums[c] = group_dot(sums[c], q == 0 ? a : b, quad);
+      keep(sums[c]);
+    }
+  }
+}
+
+// ---- blocks of 256 with integer scales: activations A8/256
+
+// What is taken off codes before their products are added (kStart), and what is left to take off by sums of
+// activations (kRest).
+template <class W>
+struct Offset {
+  static constexpr int kStart = W::kSigned || (kWideSums && W::kHasScale) ? 0 : W::kNarrowStart;
+  static constexpr int kRest = (W::kSigned ? kSignedBias : W::kOffset) - kStart;
+};
+
+// One block, one unit of 64 elements in it, and the columns.
+struct UnitAt {
+  const uint8_t* block;
+  const uint8_t* unit;   // codes in planes
+  const uint8_t* panel;  // codes unpacked, [16 quads][64]
+  const int8_t* acts;
+  int unit_idx;
+};
+
+template <class W, class From, int kPair>
+TAMIS_INLINE void codes_of_pair(const UnitAt& at, Codes& a, Codes& b) {
+  if constexpr (From::kIsStream) {
+    W::template pair<kPair>(at.unit, a, b);
+  } else {
+    a = codes_load(at.panel + kPair * 128);
+    b = codes_load(at.panel + kPair * 128 + 64);
+  }
+}
+
+template <class W, int NC, int kGroup, class Sum>
+TAMIS_INLINE void start_sums(const UnitAt& at, Sum* sums) {
+  constexpr int kPerUnit = 64 / W::kGroup;
+  const auto* lanes = reinterpret_cast<const int16_t*>(at.acts + (W::kGroup == 16 ? 256 : 320) * NC) +
+                      (at.unit_idx * kPerUnit + kGroup) * NC * 2;
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+    if constexpr (W::kSigned)
+      sums[c] = i32_zero();
+    else if constexpr (Offset<W>::kStart == 0)
+      sums[c] = group_start();
+    else
+      sums[c] = group_start_offset<Offset<W>::kStart>(lanes + c * 2);
+  }
+}
+
+// total[c] += scale · Σ codes · activations, of group kGroup of the unit.
+template <class W, class From, int NC, int kGroup>
+TAMIS_INLINE void super_group(const UnitAt& at, I32* total) {
+  constexpr int kFirst = kGroup * W::kGroup / 8, kScale = kGroup * W::kGroup / W::kScaleGroup;
+  typename SumOf<W>::type sums[NC];
+  start_sums<W, NC, kGroup>(at, sums);
+  if constexpr (kHasTiles && NC == kTileColumns) {
+    add_by_tiles<W, Offset<W>::kStart == 0>(at.acts + at.unit_idx * 64 + kGroup * W::kGroup, 256,
+                                            at.panel + kFirst * 128, sums);
+  } else {
+    const int8_t* quads = at.acts + (at.unit_idx * 8 + kFirst) * NC * 8;
     Codes a, b;
-    W::template pair<0>(block, g, a, b);
-    codes_store(out, a);
-    codes_store(out + 64, b);
-    W::template pair<1>(block, g, a, b);
-    codes_store(out + 128, a);
-    codes_store(out + 192, b);
+    codes_of_pair<W, From, kFirst>(at, a, b);
+    dot_pair<W, NC>(a, b, quads, sums);
+    codes_of_pair<W, From, kFirst + 1>(at, a, b);
+    dot_pair<W, NC>(a, b, quads + NC * 8, sums);
     if constexpr (W::kGroup == 32) {
-      W::template pair<2>(block, g, a, b);
-      codes_store(out + 256, a);
-      codes_store(out + 320, b);
-      W::template pair<3>(block, g, a, b);
-      codes_store(out + 384, a);
-      codes_store(out + 448, b);
+      codes_of_pair<W, From, kFirst + 2>(at, a, b);
+      dot_pair<W, NC>(a, b, quads + NC * 16, sums);
+      codes_of_pair<W, From, kFirst + 3>(at, a, b);
+      dot_pair<W, NC>(a, b, quads + NC * 24, sums);
     }
+  }
+  if constexpr (W::kHasScale) {
+    const Scales s = W::template scale<kScale % 2 != 0>(at.block, at.unit_idx * (32 / W::kScaleGroup) + kScale / 2);
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+      if constexpr (W::kSigned)
+        total[c] = i32_add(total[c], signed_scaled(sums[c], s));
+      else
+        total[c] = i32_add(total[c], group_scaled(sums[c], s));
+    }
+  } else {
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] = i32_add(total[c], group_sum(sums[c]));
   }
 }
 
-// One panel × NC columns over n_blocks blocks.
+// out (a column's 16 rows, f32) += block · activations, given Σ scale · codes · activations of column c: one multiply
+// by d, one by dmin where there is one, one by the activations' scale.
+template <class W, int NC>
+TAMIS_INLINE void finish_block(const uint8_t* block, const int8_t* acts, int c, I32 total, float* out) {
+  const auto* sums = reinterpret_cast<const int16_t*>(acts + (W::kScaleGroup == 32 ? 352 : 368) * NC) + c * 2;
+  constexpr bool kHasRest = W::kHasScale && Offset<W>::kRest != 0;
+  I32 rest = i32_zero(), mins = i32_zero();
+  TAMIS_UNROLL for (int i = 0; i < 128 / W::kScaleGroup; ++i) {
+    if constexpr (kHasRest) rest = dot_pairs<W::kSignedScale>(rest, block + i * 32, sums + i * NC * 2);
+    if constexpr (W::kHasMin || W::kHasIntegerMin) mins = W::add_mins(mins, block, i, sums + i * NC * 2);
+  }
+  if constexpr (kHasRest) total = i32_sub(total, i32_times<Offset<W>::kRest>(rest));
+  if constexpr (W::kHasIntegerMin) total = i32_sub(i32_times<8>(total), mins);
+  F32x16 d = f32_from_f16(block + W::kLayout.d);
+  if constexpr (W::kFactor != 1.0f) d = f32_mul(d, f32_set1(W::kFactor));
+  F32x16 y = f32_mul(d, f32_from_i32(total));
+  if constexpr (W::kHasMin) y = f32_sub(y, f32_mul(f32_from_f16(block + W::kLayout.dmin), f32_from_i32(mins)));
+  float scale;
+  memcpy(&scale, acts + 400 * NC + c * 4, 4);
+  f32_store(out, f32_add(f32_load(out), f32_mul(f32_set1(scale), y)));
+}
+
 template <class W, class From, int NC>
-static __attribute__((noinline)) void super_tile(const uint8_t* planes, const uint8_t* panel, const int8_t* acts,
-                                                 int n_blocks, float* acc) {
-  for (int b = 0; b < n_blocks; ++b) {
-    const uint8_t* block = planes + b * W::kBytes;
-    if constexpr (NC <= 4 && From::kIsStream) {
-      TAMIS_UNROLL for (int i = 0; i < W::kBytes / 64; ++i) prefetch(block + 1216 + i * 64);
+TAMIS_INLINE void super_block(const uint8_t* block, const uint8_t* panel, const int8_t* acts, float* out) {
+  I32 total[NC];
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] = i32_zero();
+  for (int u = 0; u < 4; ++u) {
+    const UnitAt at{block, block + W::kLayout.units + u * W::kLayout.unit_bytes, panel + u * 1024, acts, u};
+    if constexpr (From::kIsStream && NC <= 4 && kPrefetchAhead != 0) {
+      constexpr int kShare = W::kLayout.bytes / 4;
+      TAMIS_UNROLL for (int i = 0; i < (kShare + 63) / 64; ++i) prefetch(block + kPrefetchAhead + u * kShare + i * 64);
     }
-    super_block<W, From, NC>(block, panel + b * 4096, acts + b * kActs256Bytes * NC, acc);
+    super_group<W, From, NC, 0>(at, total);
+    super_group<W, From, NC, 1>(at, total);
+    if constexpr (W::kGroup == 16) {
+      super_group<W, From, NC, 2>(at, total);
+      super_group<W, From, NC, 3>(at, total);
+    }
+  }
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) finish_block<W, NC>(block, acts, c, total[c], out + c * 16);
+}
+
+// ---- blocks of 32 with float scales: activations A8/32
+
+template <class W, int NC, int kHalf, class Sum>
+TAMIS_INLINE void small_start(const int8_t* acts, int c, Sum& sum) {
+  const auto* lanes = reinterpret_cast<const int16_t*>(acts + 32 * NC) + c * 2;
+  if constexpr (W::kSigned && !W::kHasHalves) {
+    sum = signed_start(lanes);
+  } else if constexpr (W::kSigned) {
+    const auto* first = reinterpret_cast<const int16_t*>(acts + 44 * NC) + c * 2;
+    sum = kHalf == 0 ? signed_start(first) : i32_sub(signed_start(lanes), signed_start(first));
+  } else if constexpr (W::kOffset == 0) {
+    sum = group_start();
+  } else {
+    sum = group_start_offset<W::kOffset>(lanes);
   }
 }
 
-// ---- blocks of 32 with a float scale (legacy types): activations A8/32
-// --------------------------------------------------------
-
-// Q4_0: [d 16 × f16][codes 4 × 64]   Q4_1: [d][m][codes]   Q5_0: [d][codes][bit plane 64]   Q5_1: [d][m][codes][bit
-// plane]
-template <bool kHasMinT, bool kHasHighBit>
-struct Legacy {
-  static constexpr bool kHasMin = kHasMinT, kSigned = false, kAddsOffset = kHasMinT && kHasHighBit;
-  static constexpr int kHeader = kHasMin ? 64 : 32, kBytes = kHeader + 256 + (kHasHighBit ? 64 : 0);
-  static constexpr int kOffset = kHasHighBit ? 16 : kHasMin ? 0 : 8;
-  template <int kPair>
-  static TAMIS_METHOD void pair(const uint8_t* p, Codes& a, Codes& b) {
-    const Codes x = codes_load(p + kHeader + kPair * 64);
-    a = codes_bits<0, 15, 0>(x);
-    b = codes_bits<4, 15, 0>(x);
-    if constexpr (kHasHighBit) {
-      const Codes h = codes_load(p + kHeader + 256);
-      a = codes_or(a, codes_bits<2 * kPair, 1, 4>(h));
-      b = codes_or(b, codes_bits<2 * kPair + 1, 1, 4>(h));
-    }
-  }
-};
-using Q40 = Legacy<false, false>;
-using Q41 = Legacy<true, false>;
-using Q50 = Legacy<false, true>;
-using Q51 = Legacy<true, true>;
-
-// Q8_0: [d 16 × f16][codes 8 × 64]
-struct Q80 {
-  static constexpr bool kHasMin = false, kSigned = true, kAddsOffset = false;
-  static constexpr int kHeader = 32, kBytes = 544, kOffset = 0;
-  template <int kPair>
-  static TAMIS_METHOD void pair(const uint8_t* p, Codes& a, Codes& b) {
-    a = codes_load(p + 32 + kPair * 128);
-    b = codes_load(p + 96 + kPair * 128);
-  }
-};
-
-template <class W, class From, int NC, int kPair, class Acc>
-TAMIS_INLINE void small_pair(const uint8_t* block, const uint8_t* panel, const int8_t* quads, Acc* acc) {
+template <class W, class From, int NC, int kPair, class Sum>
+TAMIS_INLINE void small_pair(const uint8_t* block, const uint8_t* panel, const int8_t* acts, Sum* sums) {
   Codes a, b;
   if constexpr (From::kIsStream) {
     W::template pair<kPair>(block, a, b);
@@ -214,101 +183,120 @@ TAMIS_INLINE void small_pair(const uint8_t* block, const uint8_t* panel, const i
     a = codes_load(panel + kPair * 128);
     b = codes_load(panel + kPair * 128 + 64);
   }
-  const int8_t* q = quads + 2 * kPair * NC * 4;
-  if constexpr (W::kSigned) {
+  dot_pair<W, NC>(a, b, acts + kPair * NC * 8, sums);
+}
+
+// out += (d · scale of the activations) · Σ; then, where there is one, m · (scale · Σ of the activations).
+template <class W, int NC, int kHalf, class Sum>
+TAMIS_INLINE void small_finish(const uint8_t* block, const int8_t* acts, int c, const Sum& sum, F32x16& out) {
+  float scale, scaled_sum;
+  memcpy(&scale, acts + 36 * NC + c * 4, 4);
+  memcpy(&scaled_sum, acts + 40 * NC + c * 4, 4);
+  I32 total;
+  if constexpr (W::kSigned)
+    total = sum;
+  else
+    total = group_sum(sum);
+  if constexpr (W::kAddsOffset) {
+    int16_t lanes[2];
+    memcpy(lanes, acts + 32 * NC + c * 4, 4);
+    total = i32_add(total, i32_set1(W::kOffset * (lanes[0] + lanes[1])));
+  }
+  out = f32_add(out, f32_mul(f32_mul(W::template scale<kHalf>(block), f32_set1(scale)), f32_from_i32(total)));
+  if constexpr (W::kHasMin) out = f32_add(out, f32_mul(f32_from_f16(block + 32), f32_set1(scaled_sum)));
+}
+
+template <class W, class From, int NC>
+TAMIS_INLINE void small_block(const uint8_t* block, const uint8_t* panel, const int8_t* acts, F32x16* out) {
+  typename SumOf<W>::type sums[NC];
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) small_start<W, NC, 0>(acts, c, sums[c]);
+  constexpr bool kByTiles = kHasTiles && NC == kTileColumns;
+  if constexpr (kByTiles) {
+    add_by_tiles<W, false>(acts, 32, panel, sums);
+  } else {
+    small_pair<W, From, NC, 0>(block, panel, acts, sums);
+    small_pair<W, From, NC, 1>(block, panel, acts, sums);
+  }
+  if constexpr (W::kHasHalves) {
     TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-      acc[c] = dot_signed(acc[c], a, q + c * 4);
-      keep(acc[c]);
+      small_finish<W, NC, 0>(block, acts, c, sums[c], out[c]);
+      small_start<W, NC, 1>(acts, c, sums[c]);
     }
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-      acc[c] = dot_signed(acc[c], b, q + (NC + c) * 4);
-      keep(acc[c]);
+    if constexpr (kByTiles) add_by_tiles<W, false>(acts + 16, 32, panel + 256, sums);
+  }
+  if constexpr (!kByTiles) {
+    small_pair<W, From, NC, 2>(block, panel, acts, sums);
+    small_pair<W, From, NC, 3>(block, panel, acts, sums);
+  }
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) small_finish<W, NC, W::kHasHalves>(block, acts, c, sums[c], out[c]);
+}
+
+// ---- both
+
+template <class W>
+concept IsSuper = requires {
+  W::kScaleGroup;
+};
+
+template <class W>
+struct Geometry {
+  static constexpr int kBytes = W::kBytes, kCodes = 512,
+                       kActs = kActs32Bytes;  // of a block: planes, unpacked, a column
+};
+template <IsSuper W>
+struct Geometry<W> {
+  static constexpr int kBytes = W::kLayout.bytes, kCodes = 4096, kActs = kActs256Bytes;
+};
+
+// out [NC][16] += one panel × NC columns over n_blocks blocks.
+template <class W, class From, int NC>
+static __attribute__((noinline)) void run_tile(const uint8_t* planes, const uint8_t* panel, const int8_t* acts,
+                                               int n_blocks, float* out) {
+  typedef Geometry<W> G;
+  if constexpr (IsSuper<W>) {
+    for (int b = 0; b < n_blocks; ++b)
+      super_block<W, From, NC>(planes + b * G::kBytes, panel + b * G::kCodes, acts + b * G::kActs * NC, out);
+  } else {
+    F32x16 acc[NC];
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) acc[c] = f32_load(out + c * 16);
+    for (int b = 0; b < n_blocks; ++b) {
+      const uint8_t* block = planes + b * G::kBytes;
+      if constexpr (From::kIsStream && NC <= 4 && kPrefetchAhead != 0) {
+        TAMIS_UNROLL for (int i = 0; i < (G::kBytes + 63) / 64; ++i) prefetch(block + kPrefetchAhead + i * 64);
+      }
+      small_block<W, From, NC>(block, panel + b * G::kCodes, acts + b * G::kActs * NC, acc);
+    }
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) f32_store(out + c * 16, acc[c]);
+  }
+}
+
+template <class W, int kPair>
+TAMIS_INLINE void unpack_pair(const uint8_t* from, uint8_t* codes) {
+  Codes a, b;
+  W::template pair<kPair>(from, a, b);
+  codes_store(codes + kPair * 128, a);
+  codes_store(codes + kPair * 128 + 64, b);
+}
+template <class W>
+TAMIS_INLINE void unpack_block(const uint8_t* block, uint8_t* codes) {
+  if constexpr (IsSuper<W>) {
+    for (int u = 0; u < 4; ++u, codes += 1024) {
+      const uint8_t* unit = block + W::kLayout.units + u * W::kLayout.unit_bytes;
+      unpack_pair<W, 0>(unit, codes);
+      unpack_pair<W, 1>(unit, codes);
+      unpack_pair<W, 2>(unit, codes);
+      unpack_pair<W, 3>(unit, codes);
+      unpack_pair<W, 4>(unit, codes);
+      unpack_pair<W, 5>(unit, codes);
+      unpack_pair<W, 6>(unit, codes);
+      unpack_pair<W, 7>(unit, codes);
     }
   } else {
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-      acc[c] = group_dot(acc[c], a, q + c * 4);
-      keep(acc[c]);
-    }
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-      acc[c] = group_dot(acc[c], b, q + (NC + c) * 4);
-      keep(acc[c]);
-    }
+    unpack_pair<W, 0>(block, codes);
+    unpack_pair<W, 1>(block, codes);
+    unpack_pair<W, 2>(block, codes);
+    unpack_pair<W, 3>(block, codes);
   }
-}
-
-template <class W>
-struct SmallAcc {
-  using type = GroupAcc;
-};
-template <>
-struct SmallAcc<Q80> {
-  using type = I32;
-};
-
-template <class W, class From, int NC>
-TAMIS_INLINE void small_block(const uint8_t* block, const uint8_t* panel, const int8_t* acts, F32x16* acc) {
-  const auto* lanes = reinterpret_cast<const int16_t*>(acts + 32 * NC);
-  const auto* scale = reinterpret_cast<const float*>(acts + 36 * NC);
-  const auto* scaled_sum = reinterpret_cast<const float*>(acts + 40 * NC);
-  typename SmallAcc<W>::type dot[NC];
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-    if constexpr (W::kSigned)
-      dot[c] = signed_start(lanes + c * 2);
-    else if constexpr (W::kOffset == 0)
-      dot[c] = group_start();
-    else
-      dot[c] = group_start_offset<W::kOffset>(lanes + c * 2);
-  }
-  small_pair<W, From, NC, 0>(block, panel, acts, dot);
-  small_pair<W, From, NC, 1>(block, panel, acts, dot);
-  small_pair<W, From, NC, 2>(block, panel, acts, dot);
-  small_pair<W, From, NC, 3>(block, panel, acts, dot);
-  const F32x16 d = f32_from_f16(block);
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-    I32 sum;
-    if constexpr (W::kSigned)
-      sum = dot[c];
-    else
-      sum = group_sum(dot[c]);
-    if constexpr (W::kAddsOffset) sum = i32_add(sum, i32_set1(W::kOffset * (lanes[c * 2] + lanes[c * 2 + 1])));
-    acc[c] = f32_add(acc[c], f32_mul(f32_mul(d, f32_set1(scale[c])), f32_from_i32(sum)));
-    if constexpr (W::kHasMin) {
-      const F32x16 m = f32_from_f16(block + 32);
-      acc[c] = f32_add(acc[c], f32_mul(m, f32_set1(scaled_sum[c])));
-    }
-  }
-}
-
-template <class W>
-TAMIS_INLINE void unpack_small(const uint8_t* block, uint8_t* out) {
-  Codes a, b;
-  W::template pair<0>(block, a, b);
-  codes_store(out, a);
-  codes_store(out + 64, b);
-  W::template pair<1>(block, a, b);
-  codes_store(out + 128, a);
-  codes_store(out + 192, b);
-  W::template pair<2>(block, a, b);
-  codes_store(out + 256, a);
-  codes_store(out + 320, b);
-  W::template pair<3>(block, a, b);
-  codes_store(out + 384, a);
-  codes_store(out + 448, b);
-}
-
-template <class W, class From, int NC>
-static __attribute__((noinline)) void small_tile(const uint8_t* planes, const uint8_t* panel, const int8_t* acts,
-                                                 int n_blocks, float* out) {
-  F32x16 acc[NC];
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) acc[c] = f32_load(out + c * 16);
-  for (int b = 0; b < n_blocks; ++b) {
-    const uint8_t* block = planes + b * W::kBytes;
-    if constexpr (NC <= 4 && From::kIsStream) {
-      TAMIS_UNROLL for (int i = 0; i < (W::kBytes + 63) / 64; ++i) prefetch(block + 1216 + i * 64);
-    }
-    small_block<W, From, NC>(block, panel + b * 512, acts + b * kActs32Bytes * NC, acc);
-  }
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) f32_store(out + c * 16, acc[c]);
 }
 
 }  // namespace tamis::cpu::TAMIS_TARGET

@@ -23,6 +23,10 @@ struct Scales {
 };
 
 constexpr int kTileColumns = 4;
+constexpr bool kWideSums = true;
+constexpr int kSignedBias = 0;
+constexpr uint64_t kSignedFlip = 0;
+constexpr int kPrefetchAhead = 0;
 
 TAMIS_CALL void keep(GroupAcc&) {}
 TAMIS_CALL void keep(I32&) {}
@@ -35,6 +39,21 @@ TAMIS_CALL F32x16 f32_from_f16(const uint8_t* p) {
     memcpy(&bits, p + 2 * i, 2);
     lanes[i] = f16_to_f32(bits);
   }
+  return f32_load(lanes);
+}
+TAMIS_CALL F32x16 f32_from_bf16(const uint8_t* p) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) {
+    uint16_t bits;
+    memcpy(&bits, p + 2 * i, 2);
+    lanes[i] = bf16_to_f32(bits);
+  }
+  return f32_load(lanes);
+}
+template <bool kOdd>
+TAMIS_CALL F32x16 f32_from_ue4m3_half(const uint8_t* p) {
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = f16_to_f32(static_cast<uint16_t>(p[2 * i + kOdd] << 7)) * 128.0f;
   return f32_load(lanes);
 }
 TAMIS_CALL F32x16 f32_from_i32(I32 a) {
@@ -53,9 +72,13 @@ TAMIS_CALL I32 i32_add(I32 a, I32 b) {
   for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
   return a;
 }
-template <int kShift>
-TAMIS_CALL I32 i32_shift_left(I32 a) {
-  for (int i = 0; i < 16; ++i) a.v[i] *= 1 << kShift;
+TAMIS_CALL I32 i32_sub(I32 a, I32 b) {
+  for (int i = 0; i < 16; ++i) a.v[i] -= b.v[i];
+  return a;
+}
+template <int kFactor>
+TAMIS_CALL I32 i32_times(I32 a) {
+  for (int i = 0; i < 16; ++i) a.v[i] *= kFactor;
   return a;
 }
 
@@ -64,6 +87,7 @@ TAMIS_CALL Codes codes_load(const uint8_t* p) {
   memcpy(r.v, p, 64);
   return r;
 }
+TAMIS_CALL Codes held(const Codes& a) { return a; }
 TAMIS_CALL void codes_store(uint8_t* p, Codes a) { memcpy(p, a.v, 64); }
 TAMIS_CALL Codes codes_or(Codes a, Codes b) {
   for (int i = 0; i < 64; ++i) a.v[i] |= b.v[i];
@@ -74,6 +98,13 @@ TAMIS_CALL Codes codes_bits(Codes a) {
   for (int i = 0; i < 64; ++i) a.v[i] = static_cast<uint8_t>(((a.v[i] >> kRight) & kMask) << kLeft);
   return a;
 }
+
+template <uint64_t kLow, uint64_t kHigh>
+TAMIS_CALL Codes codes_lookup(Codes a) {
+  for (int i = 0; i < 64; ++i) a.v[i] = static_cast<uint8_t>((a.v[i] < 8 ? kLow : kHigh) >> (8 * (a.v[i] % 8)));
+  return a;
+}
+TAMIS_CALL Codes codes_signed(const Codes& a) { return a; }
 
 TAMIS_CALL GroupAcc group_start() { return GroupAcc{}; }
 template <int kOffset>
@@ -106,8 +137,23 @@ TAMIS_CALL Scales scales_load(const uint8_t* pairs) {
   }
   return r;
 }
+template <bool kOdd>
+TAMIS_CALL Scales scales_load_nibbles(const uint8_t* pairs) {
+  Scales r;
+  for (int i = 0; i < 16; ++i) r.v[i] = pairs[2 * i + kOdd] & 15;
+  return r;
+}
+TAMIS_CALL I32 signed_scaled(I32 a, const Scales& s) {
+  for (int i = 0; i < 16; ++i) a.v[i] *= s.v[i];
+  return a;
+}
+template <bool kSigned>
 TAMIS_CALL I32 dot_pairs(I32 acc, const uint8_t* pairs, const int16_t* sums) {
-  for (int i = 0; i < 16; ++i) acc.v[i] += pairs[2 * i] * sums[0] + pairs[2 * i + 1] * sums[1];
+  for (int i = 0; i < 32; ++i) acc.v[i / 2] += (kSigned ? static_cast<int8_t>(pairs[i]) : pairs[i]) * sums[i % 2];
+  return acc;
+}
+TAMIS_CALL I32 dot_high_nibbles(I32 acc, const uint8_t* pairs, const int16_t* sums) {
+  for (int i = 0; i < 32; ++i) acc.v[i / 2] += (pairs[i] >> 4) * sums[i % 2];
   return acc;
 }
 TAMIS_CALL I32 signed_start(const int16_t*) { return I32{}; }
