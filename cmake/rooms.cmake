@@ -1,5 +1,10 @@
+set(tamis_cpu_only_rooms base quants compute cpu)  # what TAMIS_CPU_ONLY builds
+
 # A room is a directory of src/ and a static library that links exactly the rooms it may use (architecture: rooms and edges).
 function(tamis_room name)
+  if(TAMIS_CPU_ONLY AND NOT name IN_LIST tamis_cpu_only_rooms)
+    return()
+  endif()
   cmake_parse_arguments(ROOM "" "" "USES;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/src/cpu/targets/")
@@ -19,6 +24,9 @@ endfunction()
 # Tests of one room: tests/NAME/*_test.cpp is one executable with label `unit`; *_model_test.cpp, *_shared_test.cpp,
 # *_slow_test.cpp and *_per_target_test.cpp are executables of their own with that label.
 function(tamis_room_tests name)
+  if(TAMIS_CPU_ONLY AND NOT name MATCHES "^(base|compute|cpu)$")  # the tests of quants need formats
+    return()
+  endif()
   cmake_parse_arguments(TESTS "" "" "USES" ${ARGN})
   file(GLOB all CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cpp)
   file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*.cpp)

@@ -35,6 +35,11 @@ struct UsableCores {
 UsableCores usable_cores(const std::string& root = "", std::optional<std::vector<uint32_t>> affinity = std::nullopt);
 
 CpuFlags cpu_flags(const std::string& root = "");
+
+// Asks the kernel to let this process use AMX tiles: 8 KiB more of state for each thread that does. False
+// where it refuses, knows no tiles, or a thread's signal stack is too small for them.
+bool request_tile_registers();
+
 std::string cpu_model_name(const std::string& root = "");  // "" when unknown
 
 }  // namespace tamis

@@ -22,8 +22,11 @@ struct TargetRow {
   std::initializer_list<std::string_view> flags;
 };
 const TargetRow kNeeds[] = {
+    {"amx", {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "amx_tile", "amx_int8"}},
     {"avx512", {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}},
     {"avx2", {"avx2", "f16c"}},
+    {"neon_dotprod", {"asimd", "asimddp"}},
+    {"neon", {"asimd"}},
     {"baseline", {}},
 };
 
@@ -32,7 +35,7 @@ bool is_runnable(std::string_view name, const CpuFlags& flags) {
     if (row.name != name) continue;
     for (const std::string_view flag : row.flags)
       if (!flags.has(flag)) return false;
-    return true;
+    return name != "amx" || request_tile_registers();
   }
   return false;
 }

@@ -11,7 +11,9 @@
 #include <immintrin.h>  // wider vectors than the baseline's exist on x86-64 only
 #endif
 
+#ifndef TAMIS_INLINE
 #define TAMIS_INLINE static inline __attribute__((always_inline))
+#endif
 #define TAMIS_METHOD inline __attribute__((always_inline))
 
 namespace tamis::cpu::TAMIS_TARGET {

@@ -1,6 +1,8 @@
 # The target files of src/cpu, each compiled with its own instruction set; dispatch.cpp learns which exist, best first.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(tamis_cpu_targets avx512 avx2 baseline)
+  set(tamis_cpu_targets amx avx512 avx2 baseline)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(tamis_cpu_targets neon_dotprod neon baseline)
 else()
   set(tamis_cpu_targets baseline)
 endif()
@@ -8,7 +10,10 @@ set(tamis_cpu_flags_avx512 -fno-trapping-math -mavx512f -mavx512bw -mavx512dq -m
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND tamis_cpu_flags_avx512 -Wno-maybe-uninitialized)  # a false alarm inside GCC 12's own avx512fintrin.h
 endif()
+set(tamis_cpu_flags_amx ${tamis_cpu_flags_avx512} -mamx-tile -mamx-int8)
 set(tamis_cpu_flags_avx2 -fno-trapping-math -mavx2 -mf16c)
+set(tamis_cpu_flags_neon_dotprod -fno-trapping-math -march=armv8.2-a+dotprod)
+set(tamis_cpu_flags_neon -fno-trapping-math)
 set(tamis_cpu_flags_baseline -fno-trapping-math)
 
 set(tamis_cpu_list "")
