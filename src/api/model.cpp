@@ -19,6 +19,7 @@ tamis::Result<std::shared_ptr<LanguageModel::State>> load_state(const std::strin
   engine_options.n_ctx = options.n_ctx;
   engine_options.n_batch = options.n_batch;
   engine_options.tokenizer.pre = options.pre;
+  engine_options.trace_dir = options.trace_dir;
   auto engine = Engine::load(path, std::move(backend), engine_options);
   if (!engine) return tl::unexpected<tamis::Error>(as_file_error(with_file(std::move(engine).error(), path)));
   state->engine = *std::move(engine);

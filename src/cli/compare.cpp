@@ -1,8 +1,11 @@
-// `tamis compare A.npy B.npy`: how far two logit matrices of one shape lie apart; exit 6 past a threshold.
+// `tamis compare A.npy B.npy`: how far two logit matrices of one shape lie apart; exit 6 past a threshold. Two
+// directories are traces (compare_traces.cpp).
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "cli/compare_traces.h"
 #include "cli/verb.h"
 #include "engine/distribution.h"
 #include "formats/json.h"
@@ -44,6 +47,8 @@ std::string as_text(const LogitDifference& difference, const NpyMatrix& base) {
 
 Result<int> run_compare(const Args& args) {
   const std::string base_path = args.text("A"), other_path = args.text("B");
+  if (std::filesystem::is_directory(base_path) && std::filesystem::is_directory(other_path))
+    return compare_traces(args);
   TAMIS_TRY(const NpyMatrix base, read_npy(base_path));
   TAMIS_TRY(const NpyMatrix other, read_npy(other_path));
   if (base.n_rows != other.n_rows || base.n_cols != other.n_cols) {
@@ -72,20 +77,26 @@ Result<int> run_compare(const Args& args) {
 Verb compare_verb() {
   return {
       .name = "compare",
-      .summary = "how far two logit matrices (.npy, float32) lie apart",
+      .summary = "how far two logit matrices (.npy, float32), or two tensor traces, lie apart",
       .details =
           "A is the base: KL(A|B) in nats a row, computed in float64. max_rel is the largest |A-B|/|A| where A is not "
           "0; same_top "
           "is the share of rows whose largest value stands in the same column. Exit 6 when a row's KL is past --max-kl "
           "or any "
-          "difference is past --max-abs.",
-      .positionals = {{.name = "A", .help = "base, float32 [rows, n_vocab]"},
-                      {.name = "B", .help = "other, the same shape"}},
+          "difference is past --max-abs. Two directories written by --trace-tensors are compared tensor by tensor, in "
+          "the "
+          "order of computation: largest difference, and root mean square of A-B over that of A (rel_rms).",
+      .positionals = {{.name = "A", .help = "base, float32 [rows, n_vocab], or a directory"},
+                      {.name = "B", .help = "other, the same shape, or a directory"}},
       .options = {{.names = "--max-kl",
                    .kind = OptionKind::real,
                    .value_name = "NATS",
                    .help = "largest KL(A|B) any row may have"},
-                  {.names = "--max-abs", .kind = OptionKind::real, .value_name = "X", .help = "largest |A-B| allowed"}},
+                  {.names = "--max-abs", .kind = OptionKind::real, .value_name = "X", .help = "largest |A-B| allowed"},
+                  {.names = "--max-rms",
+                   .kind = OptionKind::real,
+                   .value_name = "X",
+                   .help = "largest rel_rms of a tensor, for directories"}},
       .run = run_compare,
   };
 }

@@ -8,8 +8,7 @@
 namespace tamis::cli {
 
 Status check_unused_options(const Args& args) {
-  for (const char* name : {"--ram-budget", "--trace-tensors"})
-    if (args.has(name)) return fail(ErrorCode::invalid_argument, "{} is not supported by this build", name);
+  if (args.has("--ram-budget")) return fail(ErrorCode::invalid_argument, "--ram-budget is not supported by this build");
   if (const std::string layout = args.text("--layout"); layout != "auto")
     return fail(ErrorCode::invalid_argument, "--layout {} is not supported by this build; auto is what it does",
                 layout);
@@ -58,6 +57,7 @@ Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::o
   }
   TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
   options.tokenizer.pre = args.text("--pre");
+  options.trace_dir = args.text("--trace-tensors");
   LoadedEngine loaded;
   loaded.pool = ThreadPool::create(*n_threads);
   TAMIS_TRY(std::unique_ptr<Backend> backend,

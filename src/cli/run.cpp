@@ -64,6 +64,7 @@ Result<api::LanguageModel> load_model_of(const Args& args) {
   options.backend = args.text("--backend");
   options.activations = args.text("--activations");
   options.pre = args.text("--pre");
+  options.trace_dir = args.text("--trace-tensors");
   options.parse_content_special = args.flag("--hf-special");
   TAMIS_TRY(options.n_threads, integer_option(args, "--threads", 0));
   TAMIS_TRY(options.n_ctx, integer_option(args, "-c", 0, 0));

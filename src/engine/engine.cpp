@@ -56,6 +56,9 @@ Result<std::shared_ptr<const Engine>> Engine::load(const std::string& path, std:
   const uint32_t n_train = plan.hyper.n_ctx_train;
   engine->n_ctx_ = options.n_ctx != 0 ? options.n_ctx : std::min(n_train, kDefaultContext);
   engine->n_batch_ = std::max<uint32_t>(1, options.n_batch);
+  if (!options.trace_dir.empty()) {
+    TAMIS_TRY(engine->trace_, TensorTrace::create(options.trace_dir));
+  }
   TAMIS_TRY(engine->kv_bytes_, check_kv_memory(plan.hyper, engine->n_ctx_));
   if (options.has_tokenizer) {
     TAMIS_TRY(engine->tokenizer_, Tokenizer::from_gguf(file, options.tokenizer));
@@ -86,7 +89,13 @@ Result<std::vector<float>> Engine::forward(const Batch& batch) const {
     return fail(ErrorCode::io, "{}: the file changed its size while it was in use",
                 escape_for_display(model_.file.path(), 4096));
   }
-  return tamis::forward(model_, *backend_, batch);
+  if (trace_ == nullptr) return tamis::forward(model_, *backend_, batch);
+  auto logits =
+      tamis::forward(model_, *backend_, batch, [&](std::string_view name, int32_t layer_idx, TensorView value) {
+        trace_->add(name, layer_idx, value, *backend_);
+      });
+  TAMIS_TRY_STATUS(trace_->finish_step());
+  return logits;
 }
 
 }  // namespace tamis

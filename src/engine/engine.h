@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/result.h"
 #include "compute/backend.h"
+#include "engine/tensor_trace.h"
 #include "models/decoder.h"
 #include "models/model.h"
 #include "text/chat_template.h"
@@ -26,6 +27,7 @@ struct EngineOptions {
   bool has_tokenizer = true;  // false: token ids only, no vocabulary is read
   TokenizerOptions tokenizer;
   Limits limits;
+  std::string trace_dir;  // every intermediate of every step is written there (engine/tensor_trace.h); "" = none
 };
 
 class Engine {
@@ -61,6 +63,7 @@ class Engine {
   Model model_;
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::shared_ptr<TensorTrace> trace_;
   uint32_t n_ctx_ = 0, n_batch_ = 0;
   uint64_t kv_bytes_ = 0;
   mutable std::mutex stepping_, parsing_;
