@@ -54,17 +54,16 @@ const PlaneType* plane_type(DType dtype) {
   return row == nullptr ? nullptr : &row->type;
 }
 
-void pack_panel(const PlaneType& type, const uint8_t* first_row, size_t row_bytes, size_t n_rows, uint8_t* panel) {
+void pack_panel(const PlaneType& type, const PanelRows& rows, uint8_t* panel) {
   const PlanePacker& packer = *find_row(type.dtype)->packer;
   const DTypeInfo& info = dtype_info(type.dtype);
-  const size_t n_blocks = row_bytes / info.block_bytes;
   const int n_parts = static_cast<int>(info.block_len / type.block_len);
-  std::memset(panel, 0, n_blocks * static_cast<size_t>(n_parts) * type.plane_block_bytes);
+  std::memset(panel, 0, rows.n_blocks * static_cast<size_t>(n_parts) * type.plane_block_bytes);
   Parts parts;
-  for (size_t b = 0; b < n_blocks; ++b)
+  for (size_t b = 0; b < rows.n_blocks; ++b)
     for (int part = 0; part < n_parts; ++part, panel += type.plane_block_bytes)
-      for (size_t r = 0; r < n_rows; ++r) {
-        packer.take(first_row + r * row_bytes + b * info.block_bytes, part, parts);
+      for (size_t r = 0; r < rows.n_rows; ++r) {
+        packer.take(rows.first + r * rows.stride + b * info.block_bytes, part, parts);
         packer.put(parts, static_cast<int>(r), panel);
       }
 }

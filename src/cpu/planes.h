@@ -19,8 +19,19 @@ struct PlaneType {
 // Null for types without planes.
 const PlaneType* plane_type(DType dtype);
 
-// Packs rows first_row … (n_rows ≤ 16; the rest of the panel is zero) of row_bytes each, whole blocks of the file's
-// type, into one panel.
-void pack_panel(const PlaneType& type, const uint8_t* first_row, size_t row_bytes, size_t n_rows, uint8_t* panel);
+// Up to 16 rows of the file's blocks, `stride` bytes apart.
+struct PanelRows {
+  const uint8_t* first;
+  size_t stride;
+  size_t n_rows;    // ≤ 16; the rest of the panel becomes zero
+  size_t n_blocks;  // of the file's type, of each row
+};
+void pack_panel(const PlaneType& type, const PanelRows& rows, uint8_t* panel);
+
+// Whole rows.
+inline void pack_panel(const PlaneType& type, const uint8_t* first_row, size_t row_bytes, size_t n_rows,
+                       uint8_t* panel) {
+  pack_panel(type, {first_row, row_bytes, n_rows, row_bytes / dtype_info(type.dtype).block_bytes}, panel);
+}
 
 }  // namespace tamis::cpu
