@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/cpu_features.h"
+#include "base/topology.h"
 #include "base/env.h"
 #include "base/rng.h"
 #include "cpu/dispatch.h"
@@ -184,7 +184,7 @@ class Machine {
 }  // namespace
 
 int main(int argc, char** argv) {
-  size_t n_threads = usable_cores().n_usable;
+  size_t n_threads = read_topology().n_usable;
   bool is_serving = false;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--serve")

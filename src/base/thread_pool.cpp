@@ -1,18 +1,19 @@
 // The pool's protocol. The caller writes loop_, sets kOpen in n_inside_ and raises signal_. A worker enters by adding 1
-// to n_inside_ while kOpen is set, takes ranges from next_item_, and leaves by subtracting 1. The caller takes ranges
-// too, then clears kOpen (nobody can enter any more) and waits until nobody is inside. A worker that is still asleep by
-// then is not waited for.
+// to n_inside_ while kOpen is set, takes ranges from the queues, its own node's first, and leaves by subtracting 1. The
+// caller takes ranges too, then clears kOpen (nobody can enter any more) and waits until nobody is inside. A worker
+// that is still asleep by then is not waited for.
 #include "base/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <new>
 #include <system_error>
 
-#include "base/cpu_features.h"
 #include "base/log.h"
+#include "base/topology.h"
 
 namespace tamis {
 namespace {
@@ -49,11 +50,18 @@ inline void relax() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace
 
-std::unique_ptr<ThreadPool> ThreadPool::create(uint32_t n_threads) {
-  const uint32_t n_cores = usable_cores().n_usable;
+ThreadPool::ThreadPool(std::vector<MemoryNode> nodes)
+    : nodes_(std::move(nodes)), queues_(std::make_unique<Queue[]>(nodes_.size())) {}
+
+std::unique_ptr<ThreadPool> ThreadPool::create(uint32_t n_threads, const Topology& topology) {
+  const uint32_t n_cores = topology.n_usable;
   if (n_threads == 0) n_threads = n_cores;
   n_threads = std::min(n_threads, kMaxThreads);
-  std::unique_ptr<ThreadPool> pool(new ThreadPool);
+  static std::atomic_flag has_warned;
+  if (n_threads > n_cores && !has_warned.test_and_set())
+    log_warning("{} threads on {} usable core{}: they will wait for each other", n_threads, n_cores,
+                n_cores == 1 ? "" : "s");
+  std::unique_ptr<ThreadPool> pool(new ThreadPool(topology.nodes));
   pool->n_threads_ = n_threads;  // before workers start: they never read it, their scratch owners do
   pool->n_spins_ = n_threads <= n_cores ? kSpins : 0;
   pool->workers_.reserve(n_threads - 1);
@@ -100,7 +108,7 @@ Status ThreadPool::run(size_t n_items, size_t grain, Call call, void* context) {
   }
   loop_ = {n_items, grain, call, context};
   failure_.store(kNone, std::memory_order_relaxed);
-  next_item_.store(0, std::memory_order_relaxed);
+  fill_queues(n_items, grain);
   n_inside_.store(kOpen, std::memory_order_release);
   signal_.fetch_add(1, std::memory_order_release);
   signal_.notify_all();
@@ -122,25 +130,55 @@ void ThreadPool::run_ranges(uint32_t thread_idx) {
   const ThreadPool* const outer_pool = std::exchange(t_pool, this);
   const uint32_t outer_idx = std::exchange(t_thread_idx, thread_idx);
   const Loop loop = loop_;
+  const size_t own = node_of_thread(nodes_, n_threads_, thread_idx);
+  auto stop = [this](Failure failure) {
+    failure_.store(failure, std::memory_order_relaxed);
+    for (size_t i = 0; i < nodes_.size(); ++i) queues_[i].next.store(queues_[i].end, std::memory_order_relaxed);
+  };
   try {
-    for (;;) {
-      // Taking ranges past the end is harmless as long as the counter cannot wrap: at most one such step a thread.
-      const size_t begin = next_item_.fetch_add(loop.grain, std::memory_order_relaxed);
-      if (begin >= loop.n_items) break;
-      loop.call(loop.context, begin, begin + std::min(loop.grain, loop.n_items - begin), thread_idx);
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      Queue& queue = queues_[(own + i) % nodes_.size()];
+      for (;;) {
+        // Taking ranges past the end is harmless as long as the counter cannot wrap: at most one such step a thread.
+        const size_t begin = queue.next.fetch_add(loop.grain, std::memory_order_relaxed);
+        if (begin >= queue.end) break;
+        loop.call(loop.context, begin, begin + std::min(loop.grain, queue.end - begin), thread_idx);
+      }
     }
   } catch (const std::bad_alloc&) {
-    failure_.store(kBadAlloc, std::memory_order_relaxed);
-    next_item_.store(loop.n_items, std::memory_order_relaxed);
+    stop(kBadAlloc);
   } catch (...) {
-    failure_.store(kOther, std::memory_order_relaxed);
-    next_item_.store(loop.n_items, std::memory_order_relaxed);
+    stop(kOther);
   }
   t_pool = outer_pool;
   t_thread_idx = outer_idx;
 }
 
+void ThreadPool::fill_queues(size_t n_items, size_t grain) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const ItemRange items = items_of_node(nodes_, n_items, grain, i);
+    queues_[i].next.store(items.begin, std::memory_order_relaxed);
+    queues_[i].end = items.end;
+  }
+}
+
+// The calling thread runs on its node's CPUs only, so that memory it writes first is that node's. A refusal changes
+// speed alone.
+void ThreadPool::stay_on_node(uint32_t thread_idx) const {
+  if (nodes_.size() < 2) return;
+  const MemoryNode& node = nodes_[node_of_thread(nodes_, n_threads_, thread_idx)];
+  const uint32_t n_cpus = node.cpus.back() + 1;
+  cpu_set_t* const set = CPU_ALLOC(n_cpus);
+  if (set == nullptr) return;
+  const size_t size_bytes = CPU_ALLOC_SIZE(n_cpus);
+  CPU_ZERO_S(size_bytes, set);
+  for (const uint32_t cpu : node.cpus) CPU_SET_S(cpu, size_bytes, set);
+  ::sched_setaffinity(0, size_bytes, set);
+  CPU_FREE(set);
+}
+
 void ThreadPool::work(uint32_t thread_idx) {
+  stay_on_node(thread_idx);
   uint32_t seen = 0;
   for (;;) {
     wait_for_signal(seen);

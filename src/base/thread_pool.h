@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/topology.h"
 
 namespace tamis {
 
@@ -22,9 +23,10 @@ class ThreadPool {
  public:
   static constexpr uint32_t kMaxThreads = 1024;
 
-  // `n_threads` counts the calling thread; 0 = the cores this process may use (base/cpu_features.h). When the system
-  // refuses to start that many threads the pool has fewer, and says so in the log.
-  static std::unique_ptr<ThreadPool> create(uint32_t n_threads);
+  // `n_threads` counts the calling thread; 0 = the cores this process may use (`topology`). More than those is said
+  // once in the log. When the system refuses to start that many threads the pool has fewer, and says so in the log.
+  // With several memory nodes each worker stays on one of them and takes that node's share of every loop first.
+  static std::unique_ptr<ThreadPool> create(uint32_t n_threads, const Topology& topology = read_topology());
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -55,9 +57,17 @@ class ThreadPool {
     void* context = nullptr;
   };
 
-  ThreadPool() = default;
+  // Items of one memory node that nobody has taken: [next, end).
+  struct alignas(64) Queue {
+    std::atomic<size_t> next{0};
+    size_t end = 0;
+  };
+
+  explicit ThreadPool(std::vector<MemoryNode> nodes);
+  void fill_queues(size_t n_items, size_t grain);
   Status run(size_t n_items, size_t grain, Call call, void* context);
   void work(uint32_t thread_idx);
+  void stay_on_node(uint32_t thread_idx) const;
   void run_ranges(uint32_t thread_idx);
   void wait_for_signal(uint32_t seen);
   void wait_for_workers();
@@ -65,13 +75,14 @@ class ThreadPool {
 
   uint32_t n_threads_ = 1;
   uint32_t n_spins_ = 0;  // polls before a waiting thread sleeps; 0 when threads outnumber cores
+  const std::vector<MemoryNode> nodes_;
   std::vector<std::thread> workers_;
   std::mutex callers_;
 
   Loop loop_;
   std::atomic<bool> is_stopping_{false};
   std::atomic<uint8_t> failure_{0};                // a Failure of the running loop
-  alignas(64) std::atomic<size_t> next_item_{0};   // first item nobody has taken
+  std::unique_ptr<Queue[]> queues_;                // one a node
   alignas(64) std::atomic<uint32_t> signal_{0};    // counts loops; workers sleep on it
   alignas(64) std::atomic<uint32_t> n_inside_{0};  // kOpen | number of workers inside the loop; the caller sleeps on it
 };

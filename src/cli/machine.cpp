@@ -73,7 +73,7 @@ MachineFacts machine_facts(const std::string& root) {
   MachineFacts facts;
   facts.cpu_model = cpu_model_name(root);
   facts.isa = known_isa(cpu_flags(root));
-  facts.cores = usable_cores(root);
+  facts.cores = read_topology(root);
   const std::string meminfo = read_text_file(root + "/proc/meminfo", kMaxProcBytes).value_or("");
   facts.ram_bytes = meminfo_bytes(meminfo, "MemTotal");
   facts.ram_available_bytes = meminfo_bytes(meminfo, "MemAvailable");

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "base/cpu_features.h"
+#include "base/topology.h"
 
 namespace tamis::cli {
 
 struct MachineFacts {
   std::string cpu_model;         // "" when unknown
   std::vector<std::string> isa;  // of the instruction sets tamis cares about, those this CPU has
-  UsableCores cores;
+  Topology cores;
   uint64_t ram_bytes = 0, ram_available_bytes = 0;
   uint64_t cgroup_memory_bytes = 0;      // 0 = no limit
   std::string huge_pages;                // "always", "madvise", "never", "" when unknown

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/cpu_features.h"
+#include "base/topology.h"
 
 namespace tamis::cli {
 namespace {
@@ -206,7 +206,7 @@ class ArgsBuilder {
       if (entry.option != nullptr && !entry.is_given && !entry.option->default_text.empty())
         entry.values.emplace_back(entry.option->default_text);
     if (Args::Entry* threads = find("--threads"); threads != nullptr && threads->values.empty())
-      threads->values.push_back(std::to_string(usable_cores().n_usable));
+      threads->values.push_back(std::to_string(read_topology().n_usable));
     return {};
   }
 

@@ -47,6 +47,40 @@ TEST(ThreadPool, RangesKeepTheGrain) {
   EXPECT_EQ(n_odd, 0);
 }
 
+// Nodes of one CPU each; CPU 0 is there, the others may not be: a thread then runs where it likes.
+Topology nodes_of(const std::vector<uint32_t>& n_cores) {
+  Topology topology;
+  topology.nodes.clear();
+  for (uint32_t i = 0; i < n_cores.size(); ++i)
+    topology.nodes.push_back({.number = i, .cpus = {i}, .n_cores = n_cores[i]});
+  return topology;
+}
+
+TEST(ThreadPool, SeveralNodesVisitEveryItemOnce) {
+  for (const uint32_t n_threads : {1u, 2u, 5u}) {
+    const auto pool = ThreadPool::create(n_threads, nodes_of({1, 4, 2}));
+    for (const size_t n_items : {0u, 1u, 2u, 7u, 64u, 1000u})
+      for (const size_t grain : {0u, 1u, 3u, 64u, 5000u})
+        EXPECT_EQ(visits(*pool, n_items, grain), std::vector<int>(n_items, 1))
+            << n_threads << ' ' << n_items << ' ' << grain;
+  }
+}
+
+TEST(ThreadPool, AThreadBeginsWithItsNodesShare) {
+  const Topology topology = nodes_of({1, 1});
+  const auto pool = ThreadPool::create(2, topology);
+  std::atomic<int> n_inside{0};
+  std::atomic<size_t> first[2] = {SIZE_MAX, SIZE_MAX};
+  const Status status = pool->parallel_for(100, 1, [&](size_t begin, size_t, uint32_t thread_idx) {
+    size_t none = SIZE_MAX;
+    if (!first[thread_idx].compare_exchange_strong(none, begin)) return;
+    for (++n_inside; n_inside < 2;) std::this_thread::yield();  // nobody goes on before both have begun
+  });
+  EXPECT_TRUE(status.has_value());
+  EXPECT_EQ(first[0], 0u);
+  EXPECT_EQ(first[1], items_of_node(topology.nodes, 100, 1, 1).begin);
+}
+
 TEST(ThreadPool, ManyShortLoops) {
   const auto pool = ThreadPool::create(4);  // more threads than this machine may have: also the sleeping path
   uint64_t total = 0;

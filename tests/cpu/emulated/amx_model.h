@@ -1,5 +1,5 @@
 // The tile functions of src/cpu/simd/amx.h as a scalar model of the instructions' pseudo-code, with their faults: what
-// the processor would answer with #GP or #UD is counted in tile_faults().
+// the processor would answer with #GP or #UD is counted in tile_counts().
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: LDTILECFG, TILEZERO, TILELOADD,
 // TILESTORED, TDPBSSD, TDPBSUD, TILERELEASE; palette 1: 8 tiles, 16 rows, 64 bytes a row.
 #pragma once
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cpu/simd/tile_shapes.h"
-#include "tests/cpu/emulated/tile_faults.h"
+#include "tests/cpu/emulated/tile_counts.h"
 
 namespace tamis::cpu::TAMIS_TARGET {
 
@@ -27,7 +27,7 @@ struct ModelState {
 static thread_local ModelState t_model;
 
 static bool tile_requires(bool is_met) {
-  if (!is_met) ++test::tile_faults();
+  if (!is_met) ++test::tile_counts().n_faults;
   return is_met;
 }
 
@@ -92,6 +92,7 @@ static void tile_dot() {
   if (!tile_requires(c->row_bytes % 4 == 0 && a->row_bytes % 4 == 0 && b->row_bytes % 4 == 0 && c->rows == a->rows &&
                      c->row_bytes == b->row_bytes && a->row_bytes / 4 == b->rows))
     return;
+  ++test::tile_counts().n_products;
   for (int m = 0; m < c->rows; ++m)
     for (int k = 0; k < a->row_bytes / 4; ++k)
       for (int n = 0; n < c->row_bytes / 4; ++n) {
