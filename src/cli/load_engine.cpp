@@ -2,6 +2,7 @@
 #include "cli/load_engine.h"
 
 #include "api/backends.h"
+#include "base/huge_pages.h"
 #include "base/log.h"
 #include "cli/model_path.h"
 
@@ -21,6 +22,11 @@ Status check_unused_options(const Args& args) {
   if (args.has("-ngl") && args.integer("-ngl") != 0)
     log_warning("-ngl: this build has no GPU backend; all layers stay on the CPU");
   return {};
+}
+
+void apply_huge_pages(const Args& args) {
+  const std::string when = args.text("--huge-pages");
+  set_huge_pages(when == "on" ? HugePages::on : when == "off" ? HugePages::off : HugePages::automatic);
 }
 
 OptionSpec context_option(std::string_view help) {
@@ -58,6 +64,7 @@ Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::o
   TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
   options.tokenizer.pre = args.text("--pre");
   options.trace_dir = args.text("--trace-tensors");
+  apply_huge_pages(args);
   LoadedEngine loaded;
   loaded.pool = ThreadPool::create(*n_threads);
   TAMIS_TRY(std::unique_ptr<Backend> backend,

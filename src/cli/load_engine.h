@@ -20,6 +20,9 @@ struct LoadedEngine {
 // ignoring them would change what the user asked for.
 Status check_unused_options(const Args& args);
 
+// --huge-pages, before weights are allocated.
+void apply_huge_pages(const Args& args);
+
 // -c and -b, for verbs that choose context and chunk size.
 OptionSpec context_option(std::string_view help);
 OptionSpec batch_option();

@@ -60,6 +60,7 @@ Result<std::optional<std::string>> prompt_of(const Args& args) {
 
 Result<api::LanguageModel> load_model_of(const Args& args) {
   TAMIS_TRY_STATUS(check_unused_options(args));
+  apply_huge_pages(args);
   api::ModelOptions options;
   options.backend = args.text("--backend");
   options.activations = args.text("--activations");
