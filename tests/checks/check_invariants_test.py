@@ -82,16 +82,30 @@ class CheckInvariants(unittest.TestCase):
                    "src/engine/a.cpp": '// x\nauto n = "newarch";\n'}) as tree:
             self.assertIn('"newarch"', tree.run("check_invariants")[1])
 
-    def test_finds_weak_symbols_in_targets(self):
+    def check_object(self, name, text):
+        """What --objects says of one target's object file."""
         with tempfile.TemporaryDirectory() as directory:
             folder = pathlib.Path(directory) / "cpu" / "targets"
             folder.mkdir(parents=True)
-            (folder / "a.cpp").write_text("inline int f(int x) { return x + 1; }\nint (*g)(int) = f;\n")
-            subprocess.run(["c++", "-c", "a.cpp", "-o", "a.o"], cwd=folder, check=True)
+            (folder / "a.cpp").write_text(text)
+            subprocess.run(["c++", "-c", "a.cpp", "-o", f"{name}.cpp.o"], cwd=folder, check=True)
             done = subprocess.run([sys.executable, str(ROOT / "scripts" / "check_invariants"), "--objects", directory, "--objects-only"],
                                   stdout=subprocess.PIPE, text=True, check=False)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn("[weak-symbol]", done.stdout)
+            return done.returncode, done.stdout
+
+    def test_finds_symbols_that_leave_a_target(self):
+        table = "namespace tamis::cpu::avx2 { extern const int kTable; const int kTable = 1; }\n"
+        use = "#include <string.h>\nnamespace { void f(char* p, int n) { memset(p, 0, n); } } static auto* const kept __attribute__((used)) = f;\n"
+        self.assertEqual(self.check_object("avx2", table + use), (0, "invariants: ok\n"))
+        for text, message in [
+                ("inline int f(int x) { return x + 1; }\nint (*g)(int) = f;\n" + table, "[weak-symbol]"),
+                (table + "int helper(int x) { return x; }\n", "[leaked-symbol] helper(int)"),
+                (table + "namespace tamis { int other(); }\nstatic int x __attribute__((used)) = tamis::other();\n", "[borrowed-symbol] tamis::other()"),
+                (table.replace("avx2", "avx512"), "[leaked-symbol] defines tamis::cpu::avx2::kTable 0 times")]:
+            with self.subTest(text):
+                code, output = self.check_object("avx2", text)
+                self.assertEqual(code, 1)
+                self.assertIn(message, output)
 
 
 class CxxText(unittest.TestCase):
