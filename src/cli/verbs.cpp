@@ -42,8 +42,16 @@ const std::vector<Verb>& all_verbs() {
   return verbs;
 }
 
+static OptionSpec cache_type_option(std::string_view names, std::string_view help) {
+  return {.names = names,
+          .kind = OptionKind::text,
+          .value_name = "TYPE",
+          .help = help,
+          .default_text = "f16",
+          .choices = {"f16", "f32", "bf16", "q8_0", "q4_0"}};
+}
+
 std::vector<OptionSpec> model_options() {
-  static const std::vector<std::string_view> kv_types = {"f16", "f32", "bf16", "q8_0", "q4_0"};
   return {
       {.names = "-m,--model",
        .kind = OptionKind::text,
@@ -78,18 +86,8 @@ std::vector<OptionSpec> model_options() {
        .help = "8-bit activations where the weights allow it, or float32 everywhere",
        .default_text = "q8",
        .choices = {"q8", "f32"}},
-      {.names = "-ctk,--cache-type-k",
-       .kind = OptionKind::text,
-       .value_name = "TYPE",
-       .help = "type of cached keys",
-       .default_text = "f16",
-       .choices = kv_types},
-      {.names = "-ctv,--cache-type-v",
-       .kind = OptionKind::text,
-       .value_name = "TYPE",
-       .help = "type of cached values",
-       .default_text = "f16",
-       .choices = kv_types},
+      cache_type_option("-ctk,--cache-type-k", "type of cached keys"),
+      cache_type_option("-ctv,--cache-type-v", "type of cached values"),
       {.names = "--ram-budget",
        .kind = OptionKind::text,
        .value_name = "SIZE",
