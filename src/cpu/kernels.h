@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/kernels/affine.h"
+#include "cpu/kernels/floats.h"
 #include "cpu/kernels/planes.h"
 
 namespace tamis::cpu {
@@ -59,6 +61,9 @@ struct KernelTable {
   // Planes (kernels/planes.h). Integer sums are exact: the same bits on every target.
   void (*pack_columns)(const PackTask& task, size_t first_block, size_t n_blocks);
   void (*multiply_panel[kPlaneKinds])(const PlanesTask& task);
+  // Other forms: group-affine (kernels/affine.h), on the same columns, and plain numbers (kernels/floats.h).
+  void (*multiply_affine)(const AffineTask& task);
+  void (*multiply_floats)(const FloatsTask& task);
 
   // Roofs for comparison (kernels/speed.inl).
   uint64_t (*read_loop)(const uint64_t* words, size_t n_words);

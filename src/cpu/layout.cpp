@@ -2,7 +2,9 @@
 #include "cpu/layout.h"
 
 #include "base/checked.h"
+#include "cpu/affine_weight.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/float_weight.h"
 #include "cpu/plane_weight.h"
 
 namespace tamis::cpu {
@@ -15,16 +17,24 @@ Status check_size(std::string_view name, DType dtype, const Shape& shape, size_t
               dtype_name(dtype));
 }
 
-std::optional<uint64_t> plane_bytes(DType dtype, const Shape& shape) {
+bool is_plain(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
+// Of 16 rows. Requires: whole blocks.
+std::optional<uint64_t> panel_bytes(DType dtype, uint64_t n_in, MatrixForm form) {
+  if (form == MatrixForm::floats) return checked_mul(n_in, kPanelRows * float_bytes(float_kind(dtype)));
+  if (form == MatrixForm::affine) {
+    const AffineFormat& format = *affine_format(dtype);
+    return checked_mul(n_in / format.group_len, affine_group_bytes(format));
+  }
   const PlaneType& type = *plane_type(dtype);
-  const auto panel_bytes = checked_mul(shape.row_len() / type.block_len, type.plane_block_bytes);
-  const auto n_rows = checked_pad(shape.n_rows(), kPanelRows);
-  return panel_bytes && n_rows ? checked_mul(*panel_bytes, *n_rows / kPanelRows) : std::nullopt;
+  return checked_mul(n_in / type.block_len, type.plane_block_bytes);
 }
 
 }  // namespace
 
-MatrixForm matrix_form(DType dtype, CpuLayout, CpuActivations activations) {
+MatrixForm matrix_form(DType dtype, CpuLayout layout, CpuActivations activations) {
+  if (layout == CpuLayout::dense || is_plain(dtype)) return MatrixForm::floats;
+  if (layout == CpuLayout::affine && affine_format(dtype) != nullptr) return MatrixForm::affine;
   return activations == CpuActivations::q8 && plane_type(dtype) != nullptr ? MatrixForm::planes : MatrixForm::file;
 }
 
@@ -32,7 +42,9 @@ std::optional<uint64_t> matrix_bytes(DType dtype, const Shape& shape, MatrixForm
   const std::optional<uint64_t> row_bytes = dtype_bytes(dtype, shape.row_len());
   const std::optional<uint64_t> all_bytes = row_bytes ? checked_mul(*row_bytes, shape.n_rows()) : std::nullopt;
   if (!all_bytes || form == MatrixForm::file) return all_bytes;
-  return plane_bytes(dtype, shape);
+  const auto n_rows = checked_pad(shape.n_rows(), kPanelRows);
+  const auto of_panel = panel_bytes(dtype, shape.row_len(), form);
+  return n_rows && of_panel ? checked_mul(*of_panel, *n_rows / kPanelRows) : std::nullopt;
 }
 
 std::optional<uint64_t> CpuBackend::weight_bytes(DType dtype, const Shape& shape) const {
@@ -42,10 +54,18 @@ std::optional<uint64_t> CpuBackend::weight_bytes(DType dtype, const Shape& shape
 Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view name, DType dtype, const Shape& shape,
                                                                std::span<const std::byte> bytes) {
   TAMIS_TRY_STATUS(check_size(name, dtype, shape, bytes.size()));
-  if (matrix_form(dtype, layout_, activations_) == MatrixForm::planes) {
-    auto packed = PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, pool_);
-    if (!packed) return tl::unexpected<Error>(packed.error());
-    return std::unique_ptr<WeightStorage>(std::move(*packed));
+  const auto as_storage = [](auto packed) -> Result<std::unique_ptr<WeightStorage>> {
+    if (!packed) return tl::unexpected<Error>(std::move(packed).error());
+    return std::unique_ptr<WeightStorage>(*std::move(packed));
+  };
+  switch (matrix_form(dtype, layout_, activations_)) {
+    case MatrixForm::planes: return as_storage(PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, pool_));
+    case MatrixForm::floats: return as_storage(FloatWeight::pack(dtype, shape, bytes.data(), kernels_, pool_));
+    case MatrixForm::affine: {
+      const bool is_exact = activations_ == CpuActivations::f32;
+      return as_storage(AffineWeight::pack(dtype, shape, bytes.data(), kernels_, pool_, is_exact));
+    }
+    case MatrixForm::file: break;
   }
   return std::make_unique<FileWeight>(dtype, shape, bytes.data(), kernels_);
 }

@@ -14,6 +14,8 @@ namespace tamis::cpu {
 enum class MatrixForm : uint8_t {
   file,    // the mapped bytes themselves (FileWeight)
   planes,  // PlaneWeight
+  affine,  // AffineWeight
+  floats,  // FloatWeight
 };
 
 // The form of a matrix that is multiplied.

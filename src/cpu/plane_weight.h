@@ -6,30 +6,16 @@
 #include <memory>
 
 #include "base/thread_pool.h"
+#include "cpu/panel_bytes.h"
 #include "cpu/planes.h"
 #include "cpu/weight.h"
 
 namespace tamis::cpu {
 
-// Bytes aligned for vectors and, when large, on huge pages where the system grants them.
-class AlignedBytes {
- public:
-  AlignedBytes() = default;
-  // Errors: out_of_memory.
-  static Result<AlignedBytes> allocate(size_t n_bytes);
-  uint8_t* data() const { return data_.get(); }
-  size_t size() const { return n_bytes_; }
-
- private:
-  struct Free {
-    void operator()(uint8_t* p) const;
-  };
-  std::unique_ptr<uint8_t, Free> data_;
-  size_t n_bytes_ = 0;
-};
-
-// Rows in panels of 16, each panel one stream. The file's bytes stay known: rows of a tied embedding are decoded from
-// them.
+// Rows in panels of 16. Panels lie in runs of kPanelsTogether; a run is cut along K into steps of kStepLen, and a step
+// holds its panels one after another: [run][step][panel][blocks]. So few columns meet a run as one stream, and no more
+// of their codes than a step's are in use at a time. The file's bytes stay known: rows of a tied embedding are decoded
+// from them.
 class PlaneWeight final : public CpuWeight {
  public:
   // Repacks all panels on the pool's threads. Requires: the type has planes. Errors: out_of_memory.
@@ -46,6 +32,12 @@ class PlaneWeight final : public CpuWeight {
 
   size_t n_blocks() const { return n_in() / type_->block_len; }
   size_t panel_bytes() const { return n_blocks() * type_->plane_block_bytes; }
+  size_t step_blocks() const { return kStepLen / type_->block_len; }
+  // Blocks of a panel's step that begins at `block`; where they lie.
+  size_t blocks_at(size_t block) const { return std::min(step_blocks(), n_blocks() - block); }
+  uint8_t* step_at(size_t panel, size_t block) const;
+  void multiply_step(const PanelRange& range, size_t block, const Columns& columns, PanelScratch& scratch,
+                     float* tiles) const;
 
   const PlaneType* type_ = nullptr;
   AlignedBytes planes_;

@@ -30,30 +30,28 @@ void CpuWeight::decode(size_t i, size_t first, size_t n, float* out) const {
   }
 }
 
-FileWeight::FileWeight(DType dtype, const Shape& shape, const std::byte* rows, const KernelTable& kernels)
-    : CpuWeight(dtype, shape, rows, kernels) {
-  if (dtype == DType::f32 && reinterpret_cast<uintptr_t>(rows) % alignof(float) == 0)
-    floats_ = reinterpret_cast<const float*>(rows);
+void CpuWeight::decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const {
+  const size_t n_rows = rows_of_panel(panel_idx);
+  for (size_t r = 0; r < n_rows; ++r)
+    decode(panel_idx * kPanelRows + r, first, n, scratch.rows + r * PanelScratch::kRowStride);
+  float* out = scratch.floats();
+  for (size_t k = 0; k < n; ++k, out += kPanelRows)
+    for (size_t r = 0; r < kPanelRows; ++r) out[r] = r < n_rows ? scratch.rows[r * PanelScratch::kRowStride + k] : 0.0f;
 }
 
 void FileWeight::multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const {
-  MultiplyTask task{};
-  task.x_stride = columns.x_stride;
-  task.n_tokens = range.n_columns;
-  task.out_stride = kPanelRows;
   for (size_t p = 0; p < range.n_panels; ++p) {
-    const size_t first = (range.first_panel + p) * kPanelRows;
-    task.n_rows = std::min<size_t>(kPanelRows, n_out() - first);
-    task.out = tiles + p * range.n_columns * kPanelRows;
-    for (size_t k = 0; k < n_in(); k += kChunk) {
-      task.k = std::min(kChunk, n_in() - k);
-      task.x = columns.x + range.first_column * columns.x_stride + k;
-      task.is_added = k != 0;
-      task.w = floats_ != nullptr ? floats_ + first * n_in() + k : scratch.rows;
-      task.w_stride = floats_ != nullptr ? n_in() : PanelScratch::kRowStride;
-      for (size_t r = 0; floats_ == nullptr && r < task.n_rows; ++r)
-        decode(first + r, k, task.k, scratch.rows + r * PanelScratch::kRowStride);
-      kernels().multiply(task);
+    for (size_t k = 0; k < n_in(); k += kFloatRun) {
+      const size_t n_here = std::min(kFloatRun, n_in() - k);
+      decode_panel(range.first_panel + p, k, n_here, scratch);
+      kernels().multiply_floats({.panel = scratch.floats(),
+                                 .kind = FloatKind::f32,
+                                 .x = columns.x + range.first_column * columns.x_stride + k,
+                                 .x_stride = columns.x_stride,
+                                 .n_columns = range.n_columns,
+                                 .k = n_here,
+                                 .acc = tiles + p * range.n_columns * kPanelRows,
+                                 .is_added = k != 0});
     }
   }
 }

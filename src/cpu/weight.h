@@ -1,11 +1,13 @@
 // What every matrix of the CPU backend can do: multiply panels of 16 rows with the columns (tokens) of an op. How it
-// lies in memory is each class's own matter: the file's bytes (FileWeight), planes (plane_weight.h).
+// lies in memory is each class's own matter: the file's bytes (FileWeight), planes (plane_weight.h), the group-affine
+// form (affine_weight.h), plain numbers (float_weight.h).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
+#include "base/thread_pool.h"
 #include "compute/backend.h"
 #include "cpu/kernels.h"
 
@@ -16,8 +18,11 @@ namespace tamis::cpu {
 enum class ColumnForm : uint8_t { f32, q8_32, q8_256 };
 constexpr size_t kColumnForms = 3;
 
-// The elements of K that go together: what one unpacked panel of codes holds.
+// The elements of K that go together: what one unpacked panel of codes holds, and few enough that the columns' codes
+// stay in the nearest cache while planes stream past them.
 constexpr size_t kStepLen = kPanelBytes / kPanelRows;
+// Panels whose steps lie together in memory, so that a step of all of them is one stream.
+constexpr size_t kPanelsTogether = 4;
 
 // All columns of one op in one form.
 //   f32      row-major: column i at x + i · x_stride
@@ -28,7 +33,7 @@ struct Columns {
   const int8_t* packed = nullptr;
   size_t n = 0;
 
-  // Few columns are one tile: then all of K is one step.
+  // Few columns are one tile, and steps follow each other in it as if all of K were one.
   static size_t step_len(size_t n_columns, size_t n_in) { return n_columns <= 4 ? n_in : kStepLen; }
 };
 
@@ -46,9 +51,12 @@ struct PanelRange {
 
 // A thread's own working memory.
 struct alignas(64) PanelScratch {
-  static constexpr size_t kRowStride = kChunk + 16;  // not a multiple of 4 KiB: rows must not share cache sets
-  alignas(64) uint8_t codes[kPanelBytes];            // one panel's codes, unpacked
-  float rows[kPanelRows * kRowStride];               // one panel's rows, decoded
+  static constexpr size_t kRowStride = kFloatRun + 16;  // not a multiple of 4 KiB: rows must not share cache sets
+  alignas(64) uint8_t codes[kPanelBytes];               // one panel's codes, unpacked
+  float rows[kPanelRows * kRowStride];                  // one panel's rows, decoded
+
+  // The place of `codes`, for a run of a panel as floats, [kFloatRun][16].
+  float* floats() { return reinterpret_cast<float*>(codes); }
 };
 
 class CpuWeight : public WeightStorage {
@@ -57,6 +65,7 @@ class CpuWeight : public WeightStorage {
   CpuWeight(DType dtype, const Shape& shape, const std::byte* rows, const KernelTable& kernels);
 
   size_t n_panels() const { return (n_out() + kPanelRows - 1) / kPanelRows; }
+  size_t rows_of_panel(size_t i) const { return std::min<size_t>(kPanelRows, n_out() - i * kPanelRows); }
 
   virtual ColumnForm column_form() const = 0;
   // tiles [n_panels][n_columns][16] = panels · columns; rows past n_out are undefined.
@@ -70,6 +79,9 @@ class CpuWeight : public WeightStorage {
   const std::byte* row(size_t i) const { return rows_ + i * row_bytes_; }
   size_t row_bytes() const { return row_bytes_; }
 
+  // scratch.floats() [n][16] = elements [first, first + n) of a panel's rows; rows past n_out are zero. n ≤ kFloatRun.
+  void decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const;
+
  private:
   const KernelTable& kernels_;
   const std::byte* rows_;
@@ -78,17 +90,25 @@ class CpuWeight : public WeightStorage {
   void (*decode_)(const uint8_t* blocks, float* out, size_t n_blocks) = nullptr;  // null: the registry's decoder
 };
 
-// A matrix left in the file's bytes: rows are decoded to floats as they are needed.
+// A matrix left in the file's bytes: runs of a panel's rows are decoded to floats as they are needed.
 class FileWeight final : public CpuWeight {
  public:
-  FileWeight(DType dtype, const Shape& shape, const std::byte* rows, const KernelTable& kernels);
+  using CpuWeight::CpuWeight;
 
   size_t resident_bytes() const override { return n_out() * row_bytes(); }
   ColumnForm column_form() const override { return ColumnForm::f32; }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
-
- private:
-  const float* floats_ = nullptr;  // the matrix itself when it lies in memory as floats
 };
+
+// fn(i) for every panel, on the pool's threads (null: this one). Errors: those of the pool.
+template <class Fn>
+Status for_panels(ThreadPool* pool, size_t n_panels, Fn&& fn) {
+  auto range = [&](size_t begin, size_t end, uint32_t) {
+    for (size_t i = begin; i < end; ++i) fn(i);
+  };
+  if (pool != nullptr) return pool->parallel_for(n_panels, 8, range);
+  range(0, n_panels, 0);
+  return {};
+}
 
 }  // namespace tamis::cpu

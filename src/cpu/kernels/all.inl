@@ -34,6 +34,9 @@
 #include "cpu/kernels/plane_tiles.inl"
 //
 #include "cpu/kernels/plane_multiply.inl"
+//
+#include "cpu/kernels/affine.inl"
+#include "cpu/kernels/floats.inl"
 #include "cpu/kernels/speed.inl"
 
 namespace tamis::cpu::TAMIS_TARGET {
@@ -56,6 +59,8 @@ const KernelTable kTable = {
      multiply_panel<Q2K>,   multiply_panel<Q3K>,   multiply_panel<Q4K>,    multiply_panel<Q5K>,    multiply_panel<Q6K>,
      multiply_panel<IQ4XS>, multiply_panel<IQ3S>,  multiply_panel<IQ3XXS>, multiply_panel<IQ2XXS>, multiply_panel<IQ2S>,
      multiply_panel<IQ1S>,  multiply_panel<IQ1M>,  multiply_panel<Ternary>},
+    multiply_affine,
+    multiply_floats,
     read_loop,
     int8_loop,
 };

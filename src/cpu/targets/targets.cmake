@@ -8,7 +8,8 @@ else()
 endif()
 set(tamis_cpu_flags_avx512 -fno-trapping-math -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND tamis_cpu_flags_avx512 -Wno-maybe-uninitialized)  # a false alarm inside GCC 12's own avx512fintrin.h
+  # False alarms inside GCC 12's own avx512fintrin.h.
+  list(APPEND tamis_cpu_flags_avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
 endif()
 set(tamis_cpu_flags_amx ${tamis_cpu_flags_avx512} -mamx-tile -mamx-int8)
 set(tamis_cpu_flags_avx2 -fno-trapping-math -mavx2 -mf16c)

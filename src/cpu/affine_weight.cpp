@@ -1,0 +1,63 @@
+#include "cpu/affine_weight.h"
+
+#include "base/checked.h"
+
+namespace tamis::cpu {
+
+Result<std::unique_ptr<AffineWeight>> AffineWeight::pack(DType dtype, const Shape& shape, const std::byte* rows,
+                                                         const KernelTable& kernels, ThreadPool* pool, bool is_exact) {
+  std::unique_ptr<AffineWeight> out(new AffineWeight(dtype, shape, rows, kernels));
+  out->format_ = affine_format(dtype);
+  out->is_exact_ = is_exact;
+  const auto n_bytes = checked_mul(out->n_panels(), out->panel_bytes());
+  if (!n_bytes) return fail(ErrorCode::out_of_memory, "a matrix of shape {} does not fit", shape.to_string());
+  TAMIS_TRY(out->panels_, AlignedBytes::allocate(*n_bytes));
+  TAMIS_TRY_STATUS(for_panels(pool, out->n_panels(), [&](size_t i) {
+    pack_affine_rows(dtype, reinterpret_cast<const uint8_t*>(out->row(i * kPanelRows)), out->row_bytes(),
+                     out->rows_of_panel(i), out->panels_.data() + i * out->panel_bytes());
+  }));
+  return out;
+}
+
+void AffineWeight::multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch,
+                            float* tiles) const {
+  if (is_exact_) return multiply_exact(range, columns, scratch, tiles);
+  const size_t step_len = Columns::step_len(columns.n, n_in());
+  for (size_t first = 0; first < n_in(); first += step_len) {
+    const size_t n_here = std::min(step_len, n_in() - first) / format_->block_len;
+    const int8_t* const acts = columns.packed + (first / format_->block_len * columns.n + range.first_column * n_here) *
+                                                    form_block_bytes(column_form());
+    for (size_t p = 0; p < range.n_panels; ++p) {
+      const uint8_t* const panel = panels_.data() + (range.first_panel + p) * panel_bytes();
+      kernels().multiply_affine({.format = *format_,
+                                 .groups = panel + affine_panel_bytes(*format_, first),
+                                 .acts = acts,
+                                 .n_columns = range.n_columns,
+                                 .n_blocks = n_here,
+                                 .panel = scratch.codes,
+                                 .acc = tiles + p * range.n_columns * kPanelRows,
+                                 .is_added = first != 0});
+    }
+  }
+}
+
+void AffineWeight::multiply_exact(const PanelRange& range, const Columns& columns, PanelScratch& scratch,
+                                  float* tiles) const {
+  for (size_t p = 0; p < range.n_panels; ++p) {
+    const uint8_t* const panel = panels_.data() + (range.first_panel + p) * panel_bytes();
+    for (size_t k = 0; k < n_in(); k += kFloatRun) {
+      const size_t n_here = std::min(kFloatRun, n_in() - k);
+      unpack_affine(*format_, panel, k, n_here, scratch.floats());
+      kernels().multiply_floats({.panel = scratch.floats(),
+                                 .kind = FloatKind::f32,
+                                 .x = columns.x + range.first_column * columns.x_stride + k,
+                                 .x_stride = columns.x_stride,
+                                 .n_columns = range.n_columns,
+                                 .k = n_here,
+                                 .acc = tiles + p * range.n_columns * kPanelRows,
+                                 .is_added = k != 0});
+    }
+  }
+}
+
+}  // namespace tamis::cpu
