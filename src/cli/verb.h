@@ -89,6 +89,7 @@ Verb perplexity_verb();
 Verb pull_verb();
 Verb rm_verb();
 Verb run_verb();
+Verb selfcheck_verb();
 Verb split_verb();
 Verb template_verb();
 Verb tokenize_verb();
