@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "formats/gguf_writer.h"
+#include "quants/registry.h"
 
 namespace tamis::test {
 namespace {
@@ -171,10 +172,12 @@ GgufFile open_synthetic(const Synthetic& model, const Fill& fill) {
   const size_t data_start = bytes.size();
   bytes.resize(data_start + writer.data_bytes(), '\0');
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    if (model.tensors[i].dtype != DType::f32) continue;
-    std::vector<float> values = values_of(model, model.tensors[i]);
-    if (fill) fill(model.tensors[i].name, values);
-    std::memcpy(bytes.data() + data_start + writer.tensor_offset(i), values.data(), values.size() * sizeof(float));
+    const SyntheticTensor& tensor = model.tensors[i];
+    if (tensor.dtype != DType::f32 && quant_type(tensor.dtype).encode_plain == nullptr) continue;
+    std::vector<float> values = values_of(model, tensor);
+    if (fill) fill(tensor.name, values);
+    auto* const to = reinterpret_cast<std::byte*>(bytes.data() + data_start + writer.tensor_offset(i));
+    must(encode_plain(tensor.dtype, values, {to, *dtype_bytes(tensor.dtype, values.size())}));
   }
   return must(GgufFile::open(std::make_shared<OwnedSource>(std::move(bytes))));
 }
@@ -192,21 +195,26 @@ const Synthetic& golden_case(const std::string& name) {
   std::abort();
 }
 
-Synthetic from_spec(const ArchSpec& arch, bool with_experts, bool with_fused_qkv) {
+Synthetic from_spec(const ArchSpec& arch, bool with_experts, bool with_fused_qkv, const SpecSize& size) {
   Synthetic model{.name = std::string(arch.name), .arch = std::string(arch.name)};
   const std::pair<const char*, uint32_t> numbers[] = {
-      {"block_count", 2},          {"context_length", 64},
-      {"embedding_length", 24},    {"feed_forward_length", 40},
-      {"attention.head_count", 6}, {"attention.head_count_kv", 2},
-      {"attention.key_length", 8}, {"attention.value_length", 12},
-      {"vocab_size", 30},          {"attention.sliding_window", 16},
+      {"block_count", 2},
+      {"context_length", size.n_ctx},
+      {"embedding_length", size.n_embd},
+      {"feed_forward_length", size.n_ff},
+      {"attention.head_count", 6},
+      {"attention.head_count_kv", 2},
+      {"attention.key_length", size.k_dim},
+      {"attention.value_length", size.v_dim},
+      {"vocab_size", 30},
+      {"attention.sliding_window", 16},
   };
   for (const auto& [key, value] : numbers) model.set(key, value);
   model.set("attention.layer_norm_rms_epsilon", 1e-5f);
   if (with_experts) {
     model.set("expert_count", uint32_t{3});
     model.set("expert_used_count", uint32_t{2});
-    model.set("expert_feed_forward_length", uint32_t{20});
+    model.set("expert_feed_forward_length", size.n_expert_ff);
   }
   const Hyper hyper = must(read_hyper(open_synthetic(model), arch));
   for (const TensorSpec& spec : arch.tensors) {

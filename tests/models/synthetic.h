@@ -21,7 +21,7 @@ using MetaValue = std::variant<uint32_t, float, std::string, std::vector<uint32_
 struct SyntheticTensor {
   std::string name;
   Shape shape;
-  DType dtype = DType::f32;  // of another type the bytes are 0
+  DType dtype = DType::f32;  // of a type without a plain encoder the bytes are 0
 };
 
 // A model file to be: metadata keys without the architecture's prefix, tensors in order.
@@ -46,9 +46,15 @@ GgufFile open_synthetic(const Synthetic& model, const Fill& fill = nullptr);
 const std::vector<Synthetic>& golden_cases();
 const Synthetic& golden_case(const std::string& name);
 
-// Every tensor of the table, optional ones too, for a small configuration of that architecture. `with_experts`: for
-// tables that allow both, the mixture. `with_fused_qkv`: that form of attention.
-Synthetic from_spec(const ArchSpec& arch, bool with_experts, bool with_fused_qkv);
+// The numbers of a made-up configuration.
+struct SpecSize {
+  uint32_t n_ctx = 64, n_embd = 24, n_ff = 40, n_expert_ff = 20, k_dim = 8, v_dim = 12;
+};
+
+// Every tensor of the table, optional ones too, for a small configuration of that architecture: 2 layers, 6 heads, 2 of
+// keys, 30 tokens, a window of 16. `with_experts`: for tables that allow both, the mixture. `with_fused_qkv`: that form
+// of attention.
+Synthetic from_spec(const ArchSpec& arch, bool with_experts, bool with_fused_qkv, const SpecSize& size = {});
 
 // The logits of every token, run as one batch.
 std::vector<float> all_logits(const Model& model, Backend& backend, std::span<const int32_t> ids);
