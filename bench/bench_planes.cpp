@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include "base/float16.h"
 #include "base/rng.h"
 #include "cpu/dispatch.h"
+#include "cpu/plane_weight.h"
 #include "cpu/planes.h"
 
 namespace {
@@ -30,7 +32,9 @@ using namespace tamis::cpu;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kStreamBytes = size_t{640} << 20;
-constexpr size_t kRows = 16;
+constexpr size_t kSlices = 16;
+constexpr size_t kChunkPanels = 8;
+constexpr uint8_t kFiniteBits = 0x7b;  // of every byte: no f16 then has all exponent bits
 
 // fn(thread_idx) on n threads that start together; seconds from the first start to the last end.
 double timed(size_t n_threads, const std::function<void(size_t)>& fn) {
@@ -68,10 +72,10 @@ struct Huge {
 std::vector<uint8_t> random_panel(const PlaneType& type, size_t n_blocks) {
   Rng rng(7);
   const size_t row_bytes = *dtype_bytes(type.dtype, n_blocks * type.block_len);
-  std::vector<uint8_t> rows(kRows * row_bytes);
-  for (uint8_t& byte : rows) byte = static_cast<uint8_t>(rng.next()) & 0x7b;  // no f16 of all exponent bits
+  std::vector<uint8_t> rows(kPanelRows * row_bytes);
+  for (uint8_t& byte : rows) byte = static_cast<uint8_t>(rng.next()) & kFiniteBits;
   std::vector<uint8_t> panel(n_blocks * type.plane_block_bytes + 4096);
-  pack_panel(type, rows.data(), row_bytes, kRows, panel.data());
+  pack_panel(type, rows.data(), row_bytes, kPanelRows, panel.data());
   return panel;
 }
 
@@ -126,43 +130,48 @@ std::vector<DType> types_of(int n, char** names) {
   return out;
 }
 
+// A matrix of n_panels panels, all of the same random rows.
+std::unique_ptr<PlaneWeight> large_matrix(const KernelTable& kernels, DType dtype, size_t n_in, size_t n_panels) {
+  const size_t row_bytes = *dtype_bytes(dtype, n_in);
+  std::vector<std::byte> rows(n_panels * kPanelRows * row_bytes);
+  Rng rng(7);
+  for (size_t i = 0; i < kPanelRows * row_bytes; ++i) rows[i] = static_cast<std::byte>(rng.next() & kFiniteBits);
+  for (size_t p = 1; p < n_panels; ++p)
+    std::memcpy(rows.data() + p * kPanelRows * row_bytes, rows.data(), kPanelRows * row_bytes);
+  const auto pool = ThreadPool::create(0);
+  auto weight = PlaneWeight::pack(dtype, Shape{n_panels * kPanelRows, n_in}, rows.data(), kernels, pool.get());
+  return weight ? std::move(*weight) : nullptr;
+}
+
+Variant stream_of(const KernelTable& kernels, DType dtype, size_t k) {
+  const PlaneType& type = *plane_type(dtype);
+  const size_t n_blocks = k / type.block_len, panel_bytes = n_blocks * type.plane_block_bytes;
+  const size_t per_slice = kStreamBytes / kSlices / panel_bytes / (2 * kChunkPanels) * (2 * kChunkPanels);
+  const std::shared_ptr<PlaneWeight> weight = large_matrix(kernels, dtype, k, kSlices * per_slice);
+  const auto packed = std::make_shared<std::vector<int8_t>>(random_columns(kernels, type, n_blocks, 1));
+  const auto scratch = std::make_shared<std::array<PanelScratch, 2>>();
+  auto run = [=](size_t slice, size_t i, size_t n) {
+    float tiles[kChunkPanels * kPanelRows];
+    const Columns columns{.x = nullptr, .x_stride = 0, .packed = packed->data(), .n = 1};
+    const size_t share = per_slice / n;
+    for (size_t p = slice * per_slice + i * share, end = p + share; p < end; p += kChunkPanels)
+      weight->multiply({p, kChunkPanels, 0, 1}, columns, (*scratch)[i], tiles);
+    sink = static_cast<uint64_t>(tiles[0]);
+  };
+  return {std::string(dtype_name(dtype)), run, static_cast<double>(per_slice * panel_bytes), {}};
+}
+
 void bench_stream(const KernelTable& kernels, const std::vector<DType>& dtypes) {
-  constexpr size_t kSlices = 16;
   const size_t slice_bytes = kStreamBytes / kSlices;
-  std::vector<std::unique_ptr<Huge>> streams;
-  for (size_t k : {size_t{1536}, size_t{8960}}) {
-    std::vector<Variant> variants;
-    const auto plain = std::make_shared<Huge>(kStreamBytes);
-    std::memset(plain->data, 1, plain->n_bytes);
-    variants.push_back({"read loop",
-                        [=](size_t slice, size_t i, size_t n) {
-                          read_all(plain->data + slice * slice_bytes + i * (slice_bytes / n), slice_bytes / n);
-                        },
-                        static_cast<double>(slice_bytes),
-                        {}});
-    for (const DType dtype : dtypes) {
-      const PlaneType& type = *plane_type(dtype);
-      const size_t n_blocks = k / type.block_len;
-      const size_t panel_bytes = n_blocks * type.plane_block_bytes, n_panels = slice_bytes / panel_bytes / 2 * 2;
-      const std::vector<uint8_t> panel = random_panel(type, n_blocks);
-      const auto planes = std::make_shared<Huge>(kSlices * n_panels * panel_bytes + 8192);
-      for (size_t p = 0; p < kSlices * n_panels; ++p)
-        std::memcpy(planes->data + p * panel_bytes, panel.data(), panel_bytes);
-      const std::vector<int8_t> columns = random_columns(kernels, type, n_blocks, 1);
-      variants.push_back({std::string(dtype_name(dtype)),
-                          [=, &kernels](size_t slice, size_t i, size_t n) {
-                            alignas(64) float acc[kRows];
-                            alignas(64) uint8_t scratch[64];
-                            const size_t share = n_panels / n;
-                            for (size_t p = slice * n_panels + i * share, end = p + share; p < end; ++p)
-                              kernels.multiply_panel[type.kind](
-                                  {planes->data + p * panel_bytes, columns.data(), 1, n_blocks, scratch, acc, false});
-                            sink = static_cast<uint64_t>(acc[0]);
-                          },
-                          static_cast<double>(n_panels / 2 * 2 * panel_bytes),
-                          {}});
-    }
-    for (size_t n_threads : {1u, 2u}) {
+  const auto plain = std::make_shared<Huge>(kStreamBytes);
+  std::memset(plain->data, 1, plain->n_bytes);
+  for (const size_t k : {size_t{1536}, size_t{8960}}) {
+    auto read = [=](size_t slice, size_t i, size_t n) {
+      read_all(plain->data + slice * slice_bytes + i * (slice_bytes / n), slice_bytes / n);
+    };
+    std::vector<Variant> variants{{"read loop", read, static_cast<double>(slice_bytes), {}}};
+    for (const DType dtype : dtypes) variants.push_back(stream_of(kernels, dtype, k));
+    for (const size_t n_threads : {size_t{1}, size_t{2}}) {
       take_turns(variants, n_threads, 64, kSlices);
       const double best = percentile(variants[0].rates, 0.1), typical = percentile(variants[0].rates, 0.5);
       for (const Variant& v : variants)
@@ -186,7 +195,7 @@ void bench_columns(const KernelTable& kernels, const std::vector<DType>& dtypes)
     for (const size_t n : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 12u, 15u, 16u, 24u, 31u, 32u, 64u, 512u}) {
       const auto columns = std::make_shared<std::vector<int8_t>>(random_columns(kernels, type, n_blocks, n));
       const auto scratch = std::make_shared<Huge>(kPanelBytes);
-      const auto acc = std::make_shared<std::vector<float>>(n * kRows);
+      const auto acc = std::make_shared<std::vector<float>>(n * kPanelRows);
       const size_t n_repeats = std::max<size_t>(1, 512 / n);
       variants.push_back({std::to_string(n),
                           [=, &kernels](size_t, size_t, size_t) {
@@ -195,7 +204,7 @@ void bench_columns(const KernelTable& kernels, const std::vector<DType>& dtypes)
                                 kernels.multiply_panel[type.kind]({planes->data + p * panel_bytes, columns->data(), n,
                                                                    n_blocks, scratch->data, acc->data(), false});
                           },
-                          static_cast<double>(n * n_repeats * 16 * k * kRows),
+                          static_cast<double>(n * n_repeats * 16 * k * kPanelRows),
                           {}});
     }
     take_turns(variants, 1, 40, 1);

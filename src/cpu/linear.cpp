@@ -16,9 +16,12 @@ constexpr size_t kColumnsTogether = 256;  // tokens of a block: with a chunk's r
 
 const CpuWeight& cpu_weight(const Linear& linear) { return static_cast<const CpuWeight&>(*linear.weight); }
 
-// Panels of a chunk: several chunks for each thread, more and smaller ones when a token's reading time is at stake.
+// Panels of a chunk: several chunks for each thread, more and smaller ones when a token's reading time is at stake;
+// whole runs of panels that lie together, unless threads would go without.
 size_t chunk_panels(size_t n_panels_in_all, size_t n_columns, size_t n_threads) {
-  return std::clamp<size_t>(n_panels_in_all / (n_threads * (n_columns <= 4 ? 16 : 4)), 1, kMostPanels);
+  const size_t n = std::clamp<size_t>(n_panels_in_all / (n_threads * (n_columns <= 4 ? 16 : 4)), 1, kMostPanels);
+  if (n >= kPanelsTogether) return n / kPanelsTogether * kPanelsTogether;
+  return n_panels_in_all >= 3 * n_threads * kPanelsTogether ? kPanelsTogether : n;
 }
 
 }  // namespace
