@@ -23,8 +23,10 @@ struct ModelOptions {
   uint32_t n_threads = 0;          // 0 = the cores this process may use
   uint32_t n_ctx = 0;              // context of one conversation, tokens; 0 = min(what the model was trained for, 4096)
   uint32_t n_batch = 512;          // prompt tokens computed together; changes no result
-  std::string pre;                 // pre-tokenizer in place of the one the file names; "" = the file's
-  std::string trace_dir;           // every intermediate is written there as .npy; "" = none
+  // Types of stored keys and values: "f32", "f16", "bf16", "q8_0", "q4_0"; "" = f16, on the reference f32.
+  std::string cache_type_k, cache_type_v;
+  std::string pre;        // pre-tokenizer in place of the one the file names; "" = the file's
+  std::string trace_dir;  // every intermediate is written there as .npy; "" = none
   bool parse_content_special =
       false;  // special tokens spelled out in messages become those tokens, as Hugging Face does
 };

@@ -18,4 +18,9 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name, std::string
   return fail(ErrorCode::invalid_argument, "backend: got \"{}\", expected cpu or reference", escape_for_display(name));
 }
 
+Result<KvTypes> make_kv_types(std::string_view k, std::string_view v, std::string_view backend) {
+  const std::string_view own = backend == "reference" ? "f32" : "f16";
+  return kv_types_from_names(k.empty() ? own : k, v.empty() ? own : v);
+}
+
 }  // namespace tamis

@@ -14,4 +14,8 @@ namespace tamis {
 // `activations`: "q8" or "f32", for the CPU backend; the reference is exact either way.
 Result<std::unique_ptr<Backend>> make_backend(std::string_view name, std::string_view activations, ThreadPool* pool);
 
+// Types of stored keys and values by name; "" is what the backend stores by itself: f16, and f32 on the reference,
+// whose results are the measure of all others. Errors: those of kv_types_from_names.
+Result<KvTypes> make_kv_types(std::string_view k, std::string_view v, std::string_view backend);
+
 }  // namespace tamis

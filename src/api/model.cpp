@@ -18,6 +18,7 @@ tamis::Result<std::shared_ptr<LanguageModel::State>> load_state(const std::strin
   EngineOptions engine_options;
   engine_options.n_ctx = options.n_ctx;
   engine_options.n_batch = options.n_batch;
+  TAMIS_TRY(engine_options.kv_types, make_kv_types(options.cache_type_k, options.cache_type_v, options.backend));
   engine_options.tokenizer.pre = options.pre;
   engine_options.trace_dir = options.trace_dir;
   auto engine = Engine::load(path, std::move(backend), engine_options);

@@ -13,12 +13,6 @@ Status check_unused_options(const Args& args) {
   if (const std::string layout = args.text("--layout"); layout != "auto")
     return fail(ErrorCode::invalid_argument, "--layout {} is not supported by this build; auto is what it does",
                 layout);
-  for (const char* name : {"-ctk", "-ctv"}) {
-    const std::string type = args.text(name);
-    if (args.has(name) && type != "f32" && type != "f16")
-      return fail(ErrorCode::invalid_argument, "{} {} is not supported by this build; f32 is what it stores", name,
-                  type);
-  }
   if (args.has("-ngl") && args.integer("-ngl") != 0)
     log_warning("-ngl: this build has no GPU backend; all layers stay on the CPU");
   return {};
@@ -65,6 +59,8 @@ Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::o
   options.tokenizer.pre = args.text("--pre");
   options.trace_dir = args.text("--trace-tensors");
   apply_huge_pages(args);
+  const auto given = [&](std::string_view name) { return args.has(name) ? args.text(name) : std::string(); };
+  TAMIS_TRY(options.kv_types, make_kv_types(given("-ctk"), given("-ctv"), args.text("--backend")));
   LoadedEngine loaded;
   loaded.pool = ThreadPool::create(*n_threads);
   TAMIS_TRY(std::unique_ptr<Backend> backend,

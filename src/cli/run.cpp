@@ -64,6 +64,8 @@ Result<api::LanguageModel> load_model_of(const Args& args) {
   api::ModelOptions options;
   options.backend = args.text("--backend");
   options.activations = args.text("--activations");
+  if (args.has("-ctk")) options.cache_type_k = args.text("-ctk");
+  if (args.has("-ctv")) options.cache_type_v = args.text("-ctv");
   options.pre = args.text("--pre");
   options.trace_dir = args.text("--trace-tensors");
   options.parse_content_special = args.flag("--hf-special");

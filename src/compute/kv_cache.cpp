@@ -1,29 +1,216 @@
-// The pages of a KV cache: allocated as a sequence grows, never moved.
+// The pages of a KV cache: where each element lies, and rows in and out of it. Pages are allocated as a sequence grows
+// and never move.
 #include "compute/kv_cache.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <new>
 
-namespace tamis {
+#include "base/checked.h"
+#include "quants/registry.h"
 
-size_t KvCache::size_bytes() const {
-  size_t row = 0;
-  for (const KvLayerShape& layer : layers_) row += size_t{layer.k_width} + layer.v_width;
-  const size_t n_pages = layers_.empty() ? 0 : pages_.size() / layers_.size();
-  return n_pages * kPageTokens * row * sizeof(float);
+namespace tamis {
+namespace {
+
+constexpr size_t kAlignment = 64;  // every part of a page begins on a cache line: 32 tokens of anything are 64 bytes
+constexpr size_t kScaleBytes = 2;  // f16, at the head of every block type's block
+constexpr std::array kTypes = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0};
+
+// How a type's blocks fall apart into a scale and units that are interleaved: whole elements, or the bytes of a block.
+struct Units {
+  Units(DType dtype, size_t dim)
+      : info(dtype_info(dtype)),
+        has_scale(info.block_len > 1),
+        unit_bytes(has_scale ? 1 : info.block_bytes),
+        n_in_block(has_scale ? info.block_bytes - kScaleBytes : 1),
+        n_blocks(dim / info.block_len) {}
+
+  size_t n_units() const { return n_blocks * n_in_block; }
+
+  const DTypeInfo& info;
+  bool has_scale;
+  size_t unit_bytes, n_in_block, n_blocks;
+};
+
+// One head's row of one token inside a page.
+template <class Byte>
+struct Row {
+  Byte* units;
+  size_t unit_stride;
+  Byte* scales;
+  size_t scale_stride;
+};
+
+template <class Byte>
+Row<Byte> key_row(const Units& units, Byte* codes, Byte* scales, size_t token) {
+  constexpr size_t kLanes = KvCache::kLaneTokens;
+  const size_t group = token / kLanes, lane = token % kLanes;
+  return {codes + (group * units.n_units() * kLanes + lane) * units.unit_bytes, kLanes * units.unit_bytes,
+          scales + (group * units.n_blocks * kLanes + lane) * kScaleBytes, kLanes * kScaleBytes};
 }
+
+template <class Byte>
+Row<Byte> value_row(const Units& units, Byte* codes, Byte* scales, size_t token) {
+  return {codes + token * units.n_units() * units.unit_bytes, units.unit_bytes,
+          scales + token * units.n_blocks * kScaleBytes, kScaleBytes};
+}
+
+// Units one after another at `packed`, and apart in a row.
+template <size_t kUnitBytes, class From, class To>
+void copy_units(From* from, size_t from_stride, To* to, size_t to_stride, size_t n) {
+  for (size_t i = 0; i < n; ++i, from += from_stride, to += to_stride) std::memcpy(to, from, kUnitBytes);
+}
+template <class From, class To>
+void copy_units(size_t unit_bytes, From* from, size_t from_stride, To* to, size_t to_stride, size_t n) {
+  auto* const copy = unit_bytes == 1   ? copy_units<1, From, To>
+                     : unit_bytes == 2 ? copy_units<2, From, To>
+                                       : copy_units<4, From, To>;
+  copy(from, from_stride, to, to_stride, n);
+}
+
+constexpr size_t kBytesTogether = 1088;  // whole blocks of any of the types
+
+size_t blocks_together(const Units& units) { return kBytesTogether / units.info.block_bytes; }
+
+void write_row(const Units& units, const float* values, Row<std::byte> row) {
+  std::byte blocks[kBytesTogether];
+  for (size_t first = 0; first < units.n_blocks; first += blocks_together(units)) {
+    const size_t n = std::min(blocks_together(units), units.n_blocks - first);
+    quant_type(units.info.dtype).encode_plain(values + first * units.info.block_len, blocks, n);
+    const std::byte* from = blocks;
+    if (!units.has_scale) {
+      copy_units(units.unit_bytes, from, units.unit_bytes, row.units, row.unit_stride, n);
+      row.units += n * row.unit_stride;
+      continue;
+    }
+    for (size_t b = 0; b < n; ++b, from += units.info.block_bytes) {
+      std::memcpy(row.scales + (first + b) * row.scale_stride, from, kScaleBytes);
+      copy_units(1, from + kScaleBytes, 1, row.units, row.unit_stride, units.n_in_block);
+      row.units += units.n_in_block * row.unit_stride;
+    }
+  }
+}
+
+void read_row(const Units& units, Row<const std::byte> row, float* out) {
+  std::byte blocks[kBytesTogether];
+  for (size_t first = 0; first < units.n_blocks; first += blocks_together(units)) {
+    const size_t n = std::min(blocks_together(units), units.n_blocks - first);
+    std::byte* to = blocks;
+    if (!units.has_scale) {
+      copy_units(units.unit_bytes, row.units, row.unit_stride, to, units.unit_bytes, n);
+      row.units += n * row.unit_stride;
+    }
+    for (size_t b = 0; units.has_scale && b < n; ++b, to += units.info.block_bytes) {
+      std::memcpy(to, row.scales + (first + b) * row.scale_stride, kScaleBytes);
+      copy_units(1, row.units, row.unit_stride, to + kScaleBytes, 1, units.n_in_block);
+      row.units += units.n_in_block * row.unit_stride;
+    }
+    quant_type(units.info.dtype).decode(blocks, out + first * units.info.block_len, n);
+  }
+}
+
+}  // namespace
+
+Result<KvTypes> kv_types_from_names(std::string_view k, std::string_view v) {
+  KvTypes types;
+  for (const auto& [name, type] : {std::pair{k, &types.k}, std::pair{v, &types.v}}) {
+    const auto dtype = dtype_from_name(name);
+    if (!dtype || std::ranges::find(kTypes, *dtype) == kTypes.end())
+      return fail(ErrorCode::invalid_argument, "cache type: got \"{}\", expected f32, f16, bf16, q8_0 or q4_0",
+                  escape_for_display(name));
+    *type = *dtype;
+  }
+  return types;
+}
+
+Status check_kv_types(const KvTypes& types, const KvLayerShape& shape) {
+  for (const auto& [what, dtype, dim] : {std::tuple{"keys", types.k, shape.k_dim}, {"values", types.v, shape.v_dim}}) {
+    const DTypeInfo& info = dtype_info(dtype);
+    if (dim % info.block_len != 0)
+      return fail(ErrorCode::invalid_argument,
+                  "cache type {}: this model's {} have {} elements a head, not whole blocks of {}", info.name, what,
+                  dim, info.block_len);
+  }
+  return {};
+}
+
+std::optional<uint64_t> kv_token_bytes(const KvTypes& types, const KvLayerShape& shape) {
+  const auto k = dtype_bytes(types.k, shape.k_dim), v = dtype_bytes(types.v, shape.v_dim);
+  const auto head = k && v ? checked_add(*k, *v) : std::nullopt;
+  return head ? checked_mul(*head, shape.n_head_kv) : std::nullopt;
+}
+
+KvCache::KvCache(std::vector<KvLayerShape> layers, const KvTypes& types) : layers_(std::move(layers)), types_(types) {
+  std::optional<uint64_t> end = 0;
+  for (const KvLayerShape& layer : layers_) {
+    const Units k(types.k, layer.k_dim), v(types.v, layer.v_dim);
+    const size_t k_codes = kPageTokens * k.n_units() * k.unit_bytes, v_codes = kPageTokens * v.n_units() * v.unit_bytes;
+    const size_t k_scales = k.has_scale ? kPageTokens * k.n_blocks * kScaleBytes : 0;
+    const size_t v_scales = v.has_scale ? kPageTokens * v.n_blocks * kScaleBytes : 0;
+    const size_t head_bytes = k_codes + k_scales + v_codes + v_scales;
+    places_.push_back({.offset = end.value_or(0),
+                       .head_bytes = head_bytes,
+                       .k_scales = k_codes,
+                       .v = k_codes + k_scales,
+                       .v_scales = k_codes + k_scales + v_codes});
+    const auto size = checked_mul(head_bytes, layer.n_head_kv);
+    end = end && size ? checked_add(*end, *size) : std::nullopt;
+  }
+  // A page that no machine can hold is refused when it is asked for.
+  page_bytes_ = end ? *end : std::numeric_limits<size_t>::max() / kAlignment * kAlignment;
+}
+
+void KvCache::Free::operator()(std::byte* page) const { std::free(page); }
 
 Status KvCache::reserve(uint32_t n) {
   const size_t n_pages = (size_t{n} + kPageTokens - 1) / kPageTokens;
   try {
-    while (pages_.size() < n_pages * layers_.size()) {
-      const KvLayerShape& layer = layers_[pages_.size() % layers_.size()];
-      const size_t n_floats = (size_t{layer.k_width} + layer.v_width) * kPageTokens;
-      pages_.push_back(std::make_unique_for_overwrite<float[]>(n_floats));
+    while (pages_.size() < n_pages) {
+      const size_t n_bytes = std::max(page_bytes_, kAlignment);
+      std::unique_ptr<std::byte[], Free> page(static_cast<std::byte*>(std::aligned_alloc(kAlignment, n_bytes)));
+      if (page == nullptr) throw std::bad_alloc();
+      std::memset(page.get(), 0, n_bytes);  // kernels read whole vectors, also of rows not written yet
+      pages_.push_back(std::move(page));
     }
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "no memory for the keys and values of {} positions", n);
   }
   return {};
+}
+
+void KvCache::store(uint32_t layer_idx, uint32_t position, const float* k, const float* v) {
+  const KvLayerShape& shape = layers_[layer_idx];
+  const LayerPlace& place = places_[layer_idx];
+  const Units k_units(types_.k, shape.k_dim), v_units(types_.v, shape.v_dim);
+  const size_t token = position % kPageTokens;
+  for (uint32_t head = 0; head < shape.n_head_kv; ++head) {
+    std::byte* const piece = head_place(layer_idx, position, head);
+    write_row(k_units, k + size_t{head} * shape.k_dim, key_row(k_units, piece, piece + place.k_scales, token));
+    write_row(v_units, v + size_t{head} * shape.v_dim,
+              value_row(v_units, piece + place.v, piece + place.v_scales, token));
+  }
+}
+
+void KvCache::read_key(uint32_t layer_idx, uint32_t position, uint32_t head_kv, float* out) const {
+  const Units units(types_.k, layers_[layer_idx].k_dim);
+  const std::byte* const piece = head_place(layer_idx, position, head_kv);
+  read_row(units, key_row(units, piece, piece + places_[layer_idx].k_scales, position % kPageTokens), out);
+}
+
+void KvCache::read_value(uint32_t layer_idx, uint32_t position, uint32_t head_kv, float* out) const {
+  const Units units(types_.v, layers_[layer_idx].v_dim);
+  const LayerPlace& place = places_[layer_idx];
+  const std::byte* const piece = head_place(layer_idx, position, head_kv);
+  read_row(units, value_row(units, piece + place.v, piece + place.v_scales, position % kPageTokens), out);
+}
+
+KvHeadPage KvCache::head_page(uint32_t layer_idx, uint32_t position, uint32_t head_kv) const {
+  const LayerPlace& place = places_[layer_idx];
+  const std::byte* const piece = head_place(layer_idx, position, head_kv);
+  return {piece, piece + place.k_scales, piece + place.v, piece + place.v_scales};
 }
 
 }  // namespace tamis

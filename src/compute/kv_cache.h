@@ -1,34 +1,69 @@
-// The stored keys and values of one sequence: f32, in pages of kPageTokens positions aligned to absolute position.
-// Written by Backend::store_kv, read by Backend::attention; owned by whoever owns the conversation.
+// The stored keys and values of one sequence: pages of kPageTokens positions, aligned to absolute position, elements of
+// a type chosen for keys and for values. Written by Backend::store_kv, read by Backend::attention; owned by whoever
+// owns the conversation.
+//
+// A page holds, for every layer and key/value head, its keys and then its values in one piece:
+//   keys    [tokens/16][row][16]   rows of one element of the head, sixteen tokens a row, so that sixteen scores are
+//                                  one vector; after, for block types, the scales [tokens/16][blocks][16]
+//   values  [tokens][row]          one token's row after another; after, for block types, the scales [tokens][blocks]
+// Block types are GGUF's Q8_0 and Q4_0: 32 elements of one head with one f16 scale. A byte of Q4_0 holds elements j
+// (low half) and j+16 (high half) of its block, as in GGUF.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/result.h"
 
 namespace tamis {
 
-// Row lengths of one layer, in floats.
+// What one layer stores for a token.
 struct KvLayerShape {
-  uint32_t k_width = 0;  // n_head_kv · k_dim
-  uint32_t v_width = 0;  // n_head_kv · v_dim
+  uint32_t n_head_kv = 0;
+  uint32_t k_dim = 0, v_dim = 0;  // of one head
+};
+
+// Element types of stored keys and values: f32, f16, bf16, q8_0 or q4_0.
+struct KvTypes {
+  DType k = DType::f32, v = DType::f32;
+};
+
+// Types by name. Errors: invalid_argument for a name that is none of the five.
+Result<KvTypes> kv_types_from_names(std::string_view k, std::string_view v);
+
+// Errors: invalid_argument when a head's rows are no whole blocks of the type.
+Status check_kv_types(const KvTypes& types, const KvLayerShape& shape);
+
+// Bytes of one token's keys and values in one layer; nothing when the number does not fit 64 bits. Requires:
+// check_kv_types.
+std::optional<uint64_t> kv_token_bytes(const KvTypes& types, const KvLayerShape& shape);
+
+// Where one head's keys and values of one page lie. Scales exist for block types only.
+struct KvHeadPage {
+  const std::byte *k = nullptr, *k_scales = nullptr;
+  const std::byte *v = nullptr, *v_scales = nullptr;
 };
 
 class KvCache {
  public:
-  static constexpr uint32_t kPageTokens = 64;
+  static constexpr uint32_t kPageTokens = 32;
+  static constexpr uint32_t kLaneTokens = 16;  // tokens whose keys are interleaved
 
-  explicit KvCache(std::vector<KvLayerShape> layers) : layers_(std::move(layers)) {}
+  // Requires: check_kv_types for every layer.
+  explicit KvCache(std::vector<KvLayerShape> layers, const KvTypes& types = {});
 
   // Positions 0 … n_tokens()-1 are stored in every layer.
   uint32_t n_tokens() const { return n_tokens_; }
   uint32_t n_layers() const { return static_cast<uint32_t>(layers_.size()); }
   const KvLayerShape& layer(uint32_t layer_idx) const { return layers_[layer_idx]; }
-  size_t size_bytes() const;  // of all pages held
+  const KvTypes& types() const { return types_; }
+  size_t size_bytes() const { return pages_.size() * page_bytes_; }  // of all pages held
 
   // Makes room for positions below n; existing rows keep their place. Errors: out_of_memory (the cache stays usable).
   Status reserve(uint32_t n);
@@ -37,34 +72,35 @@ class KvCache {
   // Forgets positions n and above; keeps the pages.
   void truncate(uint32_t n) { n_tokens_ = n < n_tokens_ ? n : n_tokens_; }
 
-  // The key [k_width] and value [v_width] of a reserved position. Rows of one page lie one after another.
-  float* key(uint32_t layer_idx, uint32_t position) {
-    return page(layer_idx, position) + k_offset(layer_idx, position);
-  }
-  float* value(uint32_t layer_idx, uint32_t position) {
-    return page(layer_idx, position) + v_offset(layer_idx, position);
-  }
-  const float* key(uint32_t layer_idx, uint32_t position) const {
-    return page(layer_idx, position) + k_offset(layer_idx, position);
-  }
-  const float* value(uint32_t layer_idx, uint32_t position) const {
-    return page(layer_idx, position) + v_offset(layer_idx, position);
-  }
+  // Writes the row of a reserved position, rounded to the types.  k [n_head_kv, k_dim]  v [n_head_kv, v_dim]
+  // Calls for different positions may run at once.
+  void store(uint32_t layer_idx, uint32_t position, const float* k, const float* v);
+  // The key [k_dim] or value [v_dim] of one head as stored.
+  void read_key(uint32_t layer_idx, uint32_t position, uint32_t head_kv, float* out) const;
+  void read_value(uint32_t layer_idx, uint32_t position, uint32_t head_kv, float* out) const;
+
+  // The page that holds `position`.
+  KvHeadPage head_page(uint32_t layer_idx, uint32_t position, uint32_t head_kv) const;
 
  private:
-  float* page(uint32_t layer_idx, uint32_t position) const {
-    return pages_[static_cast<size_t>(position / kPageTokens) * layers_.size() + layer_idx].get();
-  }
-  size_t k_offset(uint32_t layer_idx, uint32_t position) const {
-    return static_cast<size_t>(position % kPageTokens) * layers_[layer_idx].k_width;
-  }
-  size_t v_offset(uint32_t layer_idx, uint32_t position) const {
-    return static_cast<size_t>(kPageTokens) * layers_[layer_idx].k_width +
-           static_cast<size_t>(position % kPageTokens) * layers_[layer_idx].v_width;
+  struct Free {
+    void operator()(std::byte* page) const;
+  };
+  struct LayerPlace {
+    size_t offset = 0;                         // of the layer in a page
+    size_t head_bytes = 0;                     // keys and values of one head in one page
+    size_t k_scales = 0, v = 0, v_scales = 0;  // offsets in a head's piece; keys are at 0
+  };
+  std::byte* head_place(uint32_t layer_idx, uint32_t position, uint32_t head_kv) const {
+    const LayerPlace& place = places_[layer_idx];
+    return pages_[position / kPageTokens].get() + place.offset + head_kv * place.head_bytes;
   }
 
   std::vector<KvLayerShape> layers_;
-  std::vector<std::unique_ptr<float[]>> pages_;  // [page][layer]: kPageTokens keys, then kPageTokens values
+  std::vector<LayerPlace> places_;  // [n_layers]
+  KvTypes types_;
+  size_t page_bytes_ = 0;
+  std::vector<std::unique_ptr<std::byte[], Free>> pages_;
   uint32_t n_tokens_ = 0;
 };
 

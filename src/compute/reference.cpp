@@ -254,10 +254,7 @@ void ReferenceBackend::rope(TensorView x, uint32_t head_dim, std::span<const uin
 }
 
 void ReferenceBackend::store_kv(std::span<const KvSlot> slots, uint32_t layer_idx, TensorView k, TensorView v) {
-  for (size_t i = 0; i < slots.size(); ++i) {
-    std::memcpy(slots[i].cache->key(layer_idx, slots[i].position), k.row(i), k.n_cols * sizeof(float));
-    std::memcpy(slots[i].cache->value(layer_idx, slots[i].position), v.row(i), v.n_cols * sizeof(float));
-  }
+  for (size_t i = 0; i < slots.size(); ++i) slots[i].cache->store(layer_idx, slots[i].position, k.row(i), v.row(i));
 }
 
 struct HeadPlace {
@@ -274,10 +271,11 @@ void attend_head(const HeadPlace& place, const float* q, const AttentionParams& 
   const uint32_t n_seen = slot.position + 1;
   const uint32_t first = params.window != 0 && n_seen > params.window ? n_seen - params.window : 0;
   scores.resize(n_seen - first);
+  std::vector<float> row(std::max(params.k_dim, params.v_dim));
   double highest = -std::numeric_limits<double>::infinity();
   for (uint32_t p = first; p < n_seen; ++p) {
-    double score =
-        reference::dot(q, cache.key(layer_idx, p) + size_t{head_kv} * params.k_dim, params.k_dim) * params.scale;
+    cache.read_key(layer_idx, p, head_kv, row.data());
+    double score = reference::dot(q, row.data(), params.k_dim) * params.scale;
     if (params.softcap > 0.0f) score = params.softcap * std::tanh(score / params.softcap);
     scores[p - first] = score;
     highest = std::max(highest, score);
@@ -286,9 +284,9 @@ void attend_head(const HeadPlace& place, const float* q, const AttentionParams& 
   std::vector<double> sums(params.v_dim, 0.0);
   for (uint32_t p = first; p < n_seen; ++p) {
     const double weight = std::exp(scores[p - first] - highest);
-    const float* value = cache.value(layer_idx, p) + size_t{head_kv} * params.v_dim;
+    cache.read_value(layer_idx, p, head_kv, row.data());
     total += weight;
-    for (uint32_t d = 0; d < params.v_dim; ++d) sums[d] += weight * value[d];
+    for (uint32_t d = 0; d < params.v_dim; ++d) sums[d] += weight * row[d];
   }
   for (uint32_t d = 0; d < params.v_dim; ++d) out[d] = static_cast<float>(sums[d] / total);
 }

@@ -8,6 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "compute/backend.h"
+#include "cpu/attention_call.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
 #include "cpu/weight.h"
@@ -18,8 +19,10 @@ namespace tamis::cpu {
 class RopeTable {
  public:
   bool holds(std::span<const uint32_t> positions, const RopeParams& params) const;
-  // Makes the table hold `positions` under `params`. Errors: std::bad_alloc only.
-  void prepare(std::span<const uint32_t> positions, const RopeParams& params);
+  // Makes the table one of `positions` under `params`, complete once fill() was called for every one of them (by any
+  // threads). Errors: std::bad_alloc only.
+  void begin(std::span<const uint32_t> positions, const RopeParams& params);
+  void fill(size_t token);
   const float* cosines(size_t token) const { return cosines_.data() + token * inv_freq_.size(); }
   const float* sines(size_t token) const { return sines_.data() + token * inv_freq_.size(); }
 
@@ -72,21 +75,11 @@ class CpuBackend final : public Backend {
   void expert_down(TensorView x, const Experts& experts, std::span<const ExpertRows> rows, TensorView out) override;
 
  private:
-  static constexpr size_t kHeadsTogether = 8;  // query heads that read a tile of keys together
-
   // A thread's own working memory.
   struct alignas(64) Scratch {
     PanelScratch panel;
-    float scores[kHeadsTogether * KvCache::kPageTokens];
+    FloatRoom attention;
     std::vector<float> tiles;  // a chunk's results: [n_panels][n_columns][16], for each job that is fused
-  };
-  // Query heads of one token that share one key head.
-  struct HeadGroup {
-    const float* q = nullptr;  // [n_heads, k_dim]
-    float* out = nullptr;      // [n_heads, v_dim]
-    KvSlot slot;
-    uint32_t layer_idx = 0, head_kv = 0;
-    uint32_t n_heads = 0;  // ≤ kHeadsTogether
   };
   struct LinearJob {
     const Linear* linear;
@@ -122,7 +115,7 @@ class CpuBackend final : public Backend {
   static void scale_and_shift(const Linear& linear, const PanelRange& range, float* tiles);
   static void write_tiles(const PanelRange& range, const float* tiles, TensorView out);
   void activate_range(float* x, const float* factor, size_t n, Activation activation) const;
-  void attend(const HeadGroup& group, const AttentionParams& params, Scratch& scratch) const;
+  const RopeTable& rope_table(std::span<const uint32_t> positions, const RopeParams& params);
   static void softcap_range(float* x, size_t n, float cap);
   float dot(const float* a, const float* b, size_t n) const;
 
@@ -134,6 +127,7 @@ class CpuBackend final : public Backend {
   std::vector<Scratch> scratch_;  // [n_threads]
   RopeTable rope_tables_[2];      // full and windowed layers may rotate differently
   uint32_t rope_turn_ = 0;
+  AttentionMemory attention_;
   Status status_;
 };
 

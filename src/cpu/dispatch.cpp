@@ -22,9 +22,9 @@ struct TargetRow {
   std::initializer_list<std::string_view> flags;
 };
 const TargetRow kNeeds[] = {
-    {"amx", {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "amx_tile", "amx_int8"}},
-    {"avx512", {"avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}},
-    {"avx2", {"avx2", "f16c"}},
+    {"amx", {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "amx_tile", "amx_int8"}},
+    {"avx512", {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}},
+    {"avx2", {"avx2", "fma", "f16c"}},
     {"neon_dotprod", {"asimd", "asimddp"}},
     {"neon", {"asimd"}},
     {"baseline", {}},

@@ -2,13 +2,14 @@
 // files are compiled with other instruction sets than the rest of the program and may share no inline code with it.
 //
 // Every target gives the same bits: sums run in 16 lanes whatever the width of the machine's vectors, lanes are added
-// in one fixed tree, products and sums are rounded one by one (no fused multiply-add anywhere).
+// in one fixed tree; where one target fuses a multiply-add all do, and nowhere else is one fused.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "cpu/kernels/affine.h"
+#include "cpu/kernels/attention.h"
 #include "cpu/kernels/floats.h"
 #include "cpu/kernels/planes.h"
 
@@ -43,12 +44,15 @@ struct KernelTable {
   const char* name;
   void (*multiply)(const MultiplyTask& task);
 
-  // Streaming softmax over tiles of keys, Milakov & Gimelshein 2018, arXiv:1805.02867. Of one head: `scores` [n_keys]
-  // become exp(score − new maximum); *maximum and *sum are brought up to date; acc [v_dim] is rescaled to the new
-  // maximum.
-  void (*softmax_step)(float* scores, size_t n_keys, float* maximum, float* sum, float* acc, size_t v_dim);
-  // acc[d] += Σ_j p[j] · v[j · v_stride + d], keys in order.
-  void (*add_values)(const float* p, size_t n_keys, const float* v, size_t v_stride, float* acc, size_t v_dim);
+  // Attention of some columns (kernels/attention.h): queries laid out; one split of keys into task.part; task.part into
+  // the total of the splits before it; the total into rows out[c] [v_dim].
+  void (*pack_queries)(const PackQueriesTask& task);
+  void (*attend)(const AttentionTask& task);
+  void (*merge_attention)(const AttentionTask& task, const AttentionPart& total);
+  void (*finish_attention)(const AttentionTask& task, const AttentionPart& total, float* const* out);
+  // Rotates n_pairs pairs of one head, cosine and sine by pair: x[i] with x[i + n_pairs], or x[2i] with x[2i + 1].
+  void (*rotate_halves)(float* x, const float* cosines, const float* sines, size_t n_pairs);
+  void (*rotate_pairs)(float* x, const float* cosines, const float* sines, size_t n_pairs);
 
   // x = silu(x) · factor, or gelu (tanh form); factor null: 1.
   void (*silu)(float* x, const float* factor, size_t n);

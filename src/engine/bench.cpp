@@ -18,7 +18,7 @@ class Bench {
     Rng rng(kSeed);
     const uint64_t n_ids = std::max<uint64_t>(uint64_t{test.n_positions()}, 1) * test.n_seqs;
     for (uint64_t i = 0; i < n_ids; ++i) ids_.push_back(static_cast<int32_t>(rng.below(engine.model().n_vocab())));
-    for (uint32_t i = 0; i < test.n_seqs; ++i) caches_.push_back(engine.model().make_cache());
+    for (uint32_t i = 0; i < test.n_seqs; ++i) caches_.push_back(engine.model().make_cache(engine.kv_types()));
   }
 
   // Seconds of one repeat.

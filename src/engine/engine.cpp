@@ -15,12 +15,11 @@ Error as_file_error(Error error) {
   return error;
 }
 
-std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx) {
+std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types) {
   const auto n_padded = checked_pad(n_ctx, KvCache::kPageTokens);
   uint64_t total = 0;
-  for (uint32_t i = 0; i < hyper.n_layers; ++i) {
-    const auto width = checked_add(hyper.dim(Dim::k_width, i), hyper.dim(Dim::v_width, i));
-    const auto row = width ? checked_mul(*width, sizeof(float)) : std::nullopt;
+  for (const KvLayerShape& shape : kv_shapes(hyper)) {
+    const auto row = kv_token_bytes(types, shape);
     const auto layer = row && n_padded ? checked_mul(*row, *n_padded) : std::nullopt;
     const auto sum = layer ? checked_add(total, *layer) : std::nullopt;
     if (!sum) return std::nullopt;
@@ -33,8 +32,9 @@ namespace {
 
 // A context whose keys and values could never be held is refused before anything is allocated. (They are allocated page
 // by page as tokens come, so a large context alone costs nothing.)
-Result<uint64_t> check_kv_memory(const Hyper& hyper, uint32_t n_ctx) {
-  const auto needed = kv_bytes(hyper, n_ctx);
+Result<uint64_t> check_kv_memory(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types) {
+  for (const KvLayerShape& shape : kv_shapes(hyper)) TAMIS_TRY_STATUS(check_kv_types(types, shape));
+  const auto needed = kv_bytes(hyper, n_ctx, types);
   const uint64_t available = usable_memory_bytes();
   if (!needed || (available != 0 && *needed > available)) {
     return fail(ErrorCode::out_of_memory,
@@ -55,11 +55,12 @@ Result<std::shared_ptr<const Engine>> Engine::load(const std::string& path, std:
   std::shared_ptr<Engine> engine(new Engine);
   const uint32_t n_train = plan.hyper.n_ctx_train;
   engine->n_ctx_ = options.n_ctx != 0 ? options.n_ctx : std::min(n_train, kDefaultContext);
+  engine->kv_types_ = options.kv_types;
   engine->n_batch_ = std::max<uint32_t>(1, options.n_batch);
   if (!options.trace_dir.empty()) {
     TAMIS_TRY(engine->trace_, TensorTrace::create(options.trace_dir));
   }
-  TAMIS_TRY(engine->kv_bytes_, check_kv_memory(plan.hyper, engine->n_ctx_));
+  TAMIS_TRY(engine->kv_bytes_, check_kv_memory(plan.hyper, engine->n_ctx_, options.kv_types));
   if (options.has_tokenizer) {
     TAMIS_TRY(engine->tokenizer_, Tokenizer::from_gguf(file, options.tokenizer));
   }

@@ -24,7 +24,8 @@ namespace tamis {
 struct EngineOptions {
   uint32_t n_ctx = 0;      // context of one sequence, tokens; 0 = min(what the model was trained for, kDefaultContext)
   uint32_t n_batch = 512;  // most prompt tokens computed together; results do not depend on it
-  bool has_tokenizer = true;  // false: token ids only, no vocabulary is read
+  KvTypes kv_types = {DType::f16, DType::f16};  // of stored keys and values
+  bool has_tokenizer = true;                    // false: token ids only, no vocabulary is read
   TokenizerOptions tokenizer;
   Limits limits;
   std::string trace_dir;  // every intermediate of every step is written there (engine/tensor_trace.h); "" = none
@@ -34,14 +35,16 @@ class Engine {
  public:
   static constexpr uint32_t kDefaultContext = 4096;
 
-  // Opens `path`, checks everything, hands the weights to `backend`. Errors: those of GgufFile::open, load_model and
-  // Tokenizer::from_gguf; out_of_memory when the keys and values of a full context exceed this machine's memory.
+  // Opens `path`, checks everything, hands the weights to `backend`. Errors: those of GgufFile::open, load_model,
+  // Tokenizer::from_gguf and check_kv_types; out_of_memory when the keys and values of a full context exceed this
+  // machine's memory.
   static Result<std::shared_ptr<const Engine>> load(const std::string& path, std::unique_ptr<Backend> backend,
                                                     const EngineOptions& options = {});
 
   const Model& model() const { return model_; }
   uint32_t n_ctx() const { return n_ctx_; }
   uint32_t n_batch() const { return n_batch_; }
+  const KvTypes& kv_types() const { return kv_types_; }
   uint64_t kv_bytes_of_context() const { return kv_bytes_; }  // of one sequence that fills the context
   std::string_view backend_name() const { return backend_->name(); }
   const std::vector<std::string>& warnings() const { return model_.warnings; }
@@ -66,6 +69,7 @@ class Engine {
   std::shared_ptr<TensorTrace> trace_;
   uint32_t n_ctx_ = 0, n_batch_ = 0;
   uint64_t kv_bytes_ = 0;
+  KvTypes kv_types_;
   mutable std::mutex stepping_, parsing_;
   mutable std::optional<Result<ChatTemplate>> template_;
 };
@@ -74,7 +78,7 @@ class Engine {
 // file is not_found.
 Error as_file_error(Error error);
 
-// Bytes of keys and values of `n_ctx` tokens; nothing when the number does not fit 64 bits.
-std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx);
+// Bytes of keys and values of `n_ctx` tokens; nothing when the number does not fit 64 bits. Requires: check_kv_types.
+std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types);
 
 }  // namespace tamis

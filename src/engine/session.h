@@ -14,7 +14,7 @@ namespace tamis {
 class Session {
  public:
   explicit Session(std::shared_ptr<const Engine> engine)
-      : engine_(std::move(engine)), cache_(engine_->model().make_cache()) {}
+      : engine_(std::move(engine)), cache_(engine_->model().make_cache(engine_->kv_types())) {}
 
   const Engine& engine() const { return *engine_; }
   const std::vector<TokenId>& tokens() const { return tokens_; }

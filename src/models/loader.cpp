@@ -191,13 +191,13 @@ class Loader {
 
 }  // namespace
 
-KvCache Model::make_cache() const {
-  std::vector<KvLayerShape> shapes(hyper.n_layers);
-  for (uint32_t i = 0; i < hyper.n_layers; ++i) {
-    shapes[i] = {static_cast<uint32_t>(hyper.dim(Dim::k_width, i)), static_cast<uint32_t>(hyper.dim(Dim::v_width, i))};
-  }
-  return KvCache(std::move(shapes));
+std::vector<KvLayerShape> kv_shapes(const Hyper& hyper) {
+  std::vector<KvLayerShape> shapes;
+  for (const LayerHyper& layer : hyper.layers) shapes.push_back({layer.n_head_kv, hyper.k_dim, hyper.v_dim});
+  return shapes;
 }
+
+KvCache Model::make_cache(const KvTypes& types) const { return KvCache(kv_shapes(hyper), types); }
 
 Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptions& options) {
   TAMIS_TRY(ModelPlan plan, plan_model(file, options.limits));

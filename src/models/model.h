@@ -78,8 +78,8 @@ struct Model {
   const WeightStorage& output_weight() const { return output.weight ? *output.weight : *token_embd.weight; }
   uint32_t n_vocab() const { return hyper.n_vocab; }
   uint32_t n_ctx_train() const { return hyper.n_ctx_train; }
-  // An empty cache of this model's shape.
-  KvCache make_cache() const;
+  // An empty cache of this model's shape. Requires: check_kv_types.
+  KvCache make_cache(const KvTypes& types = {}) const;
 };
 
 // Whether the embedding is the output matrix too.
@@ -94,6 +94,9 @@ struct ModelBytes {
 
 // What load_model would hold, without loading. Errors: out_of_memory when it does not fit 64 bits.
 Result<ModelBytes> model_bytes(const ModelPlan& plan, const Backend& backend);
+
+// What every layer stores for a token.
+std::vector<KvLayerShape> kv_shapes(const Hyper& hyper);
 
 // Errors: those of plan_model; io when the file shrank; out_of_memory, device.
 Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptions& options = {});

@@ -181,57 +181,6 @@ TEST(CpuBackend, Norms) {
   }
 }
 
-// Attention of a few tokens after a past, all sequences of one batch.
-struct Attention {
-  AttentionParams params;
-  uint32_t n_past, n_new;
-};
-
-std::vector<float> attend(Backend& backend, const Attention& shape, bool one_by_one) {
-  const AttentionParams& p = shape.params;
-  const uint32_t n = shape.n_past + shape.n_new;
-  KvCache cache({{p.n_head_kv * p.k_dim, p.n_head_kv * p.v_dim}});
-  EXPECT_TRUE(cache.reserve(n).has_value());
-  Matrix q(n, size_t{p.n_head} * p.k_dim, 1), k(n, size_t{p.n_head_kv} * p.k_dim, 2),
-      v(n, size_t{p.n_head_kv} * p.v_dim, 3);
-  Matrix out(shape.n_new, size_t{p.n_head} * p.v_dim, 4);
-  std::vector<KvSlot> slots;
-  for (uint32_t i = 0; i < n; ++i) slots.push_back({&cache, i});
-  backend.store_kv(slots, 0, k.view(), v.view());
-  const TensorView new_q = q.view().rows(shape.n_past, shape.n_new);
-  const std::span<const KvSlot> new_slots = std::span(slots).subspan(shape.n_past);
-  if (!one_by_one) backend.attention(new_q, new_slots, 0, p, out.view());
-  for (uint32_t i = 0; one_by_one && i < shape.n_new; ++i)
-    backend.attention(new_q.rows(i, 1), new_slots.subspan(i, 1), 0, p, out.row(i));
-  return out.values;
-}
-
-TEST(CpuBackend, AttentionOfManyShapes) {
-  const Attention shapes[] = {
-      {{.n_head = 4, .n_head_kv = 4, .k_dim = 16, .v_dim = 16, .scale = 0.25f}, 0, 3},
-      {{.n_head = 6, .n_head_kv = 2, .k_dim = 24, .v_dim = 40, .scale = 0.2f}, 60, 70},
-      {{.n_head = 9, .n_head_kv = 3, .k_dim = 64, .v_dim = 64, .scale = 0.125f, .softcap = 2.0f}, 130, 5},
-      {{.n_head = 20, .n_head_kv = 1, .k_dim = 17, .v_dim = 1, .scale = 0.24f}, 63, 2},
-      {{.n_head = 2, .n_head_kv = 1, .k_dim = 32, .v_dim = 32, .scale = 0.18f, .window = 50}, 100, 40},
-      {{.n_head = 2, .n_head_kv = 2, .k_dim = 1100, .v_dim = 8, .scale = 0.03f}, 10, 3},
-  };
-  for (const Attention& shape : shapes) {
-    const auto together = same_everywhere([&](Backend& b) { return attend(b, shape, false); });
-    const auto alone = same_everywhere([&](Backend& b) { return attend(b, shape, true); });
-    EXPECT_EQ(bits(together), bits(alone));
-    const auto reference = make_reference_backend();
-    const std::vector<float> truth = attend(*reference, shape, false);
-    const AttentionParams& p = shape.params;
-    // A score is a dot product of k_dim normal pairs: |q|·|k| stays below 3·k_dim here, its error below (k_dim/16 + 6)
-    // roundings of that times the scale; soft capping does not enlarge it. An error e of all scores moves a weighted
-    // mean of values below 5 by at most 2·e·5; the sums over keys add as many roundings as there are keys, and exp and
-    // the division a few.
-    const double score_error = (p.k_dim / 16.0 + 6) * kHalfUlp * 3 * p.k_dim * p.scale;
-    const double bound = 5 * (2 * score_error + (shape.n_past + shape.n_new + 30) * 2 * kHalfUlp);
-    for (size_t i = 0; i < truth.size(); ++i) ASSERT_NEAR(together[i], truth[i], bound) << i;
-  }
-}
-
 TEST(CpuBackend, RopeAndElementwise) {
   const std::vector<double> inv_freq = {1.0, 0.1, 0.01};
   const std::vector<uint32_t> positions = {0, 1, 5, 100000};

@@ -90,62 +90,6 @@ TEST(KernelsPerTarget, MultiplyAgainstDouble) {
   }
 }
 
-// exp through softmax_step: with the maximum already 0 and nothing else, scores become exp(score).
-std::vector<float> exps(const KernelTable& kernels, std::vector<float> scores) {
-  float maximum = 0, sum = 0, acc = 0;
-  kernels.softmax_step(scores.data(), scores.size(), &maximum, &sum, &acc, 1);
-  return scores;
-}
-
-TEST(KernelsPerTarget, ExpIsWithinTwoUlp) {
-  std::vector<float> scores;
-  for (int i = 0; i <= 87 * 1024; ++i) scores.push_back(-static_cast<float>(i) / 1024);
-  const std::vector<float> out = exps(baseline(), scores);
-  double worst = 0;
-  for (size_t i = 0; i < scores.size(); ++i) {
-    const double truth = std::exp(static_cast<double>(scores[i]));
-    const double ulp = std::ldexp(1.0, std::ilogb(truth) - 23);
-    worst = std::max(worst, std::abs(out[i] - truth) / ulp);
-  }
-  EXPECT_LE(worst, 2.0);
-  for (const KernelTable* target : tested_targets()) EXPECT_EQ(bits(exps(*target, scores)), bits(out)) << target->name;
-  EXPECT_GT(exps(baseline(), {-1000.0f})[0], 0.0f) << "past -87 the border's value stands";
-  EXPECT_TRUE(std::isnan(exps(baseline(), {std::numeric_limits<float>::quiet_NaN()})[0])) << "NaN is not hidden";
-}
-
-TEST(KernelsPerTarget, StreamingSoftmaxEqualsSoftmax) {
-  constexpr size_t kKeys = 150, kTile = 64, kDim = 40;
-  const std::vector<float> all = random_floats(kKeys, 5), values = random_floats(kKeys * kDim, 6);
-  std::vector<std::vector<uint32_t>> results;
-  for (const KernelTable* target : tested_targets()) {
-    std::vector<float> acc(kDim, 0.0f);
-    float maximum = -std::numeric_limits<float>::infinity(), sum = 0;
-    for (size_t begin = 0; begin < kKeys; begin += kTile) {
-      const size_t n = std::min(kTile, kKeys - begin);
-      std::vector<float> scores(all.begin() + static_cast<ptrdiff_t>(begin),
-                                all.begin() + static_cast<ptrdiff_t>(begin + n));
-      target->softmax_step(scores.data(), n, &maximum, &sum, acc.data(), kDim);
-      target->add_values(scores.data(), n, values.data() + begin * kDim, kDim, acc.data(), kDim);
-    }
-    double total = 0;
-    for (const float score : all) total += std::exp(static_cast<double>(score));
-    for (size_t d = 0; d < kDim; ++d) {
-      double mean = 0, magnitude = 0;
-      for (size_t j = 0; j < kKeys; ++j) {
-        const double term = std::exp(static_cast<double>(all[j])) / total * values[j * kDim + d];
-        mean += term;
-        magnitude += std::abs(term);
-      }
-      // A term: its difference to the maximum (half an ulp of up to 8), exp (2 ulp), its product, at most kKeys
-      // additions, and two rescalings of 3 ulp each; the sum it is divided by: the same without the product.
-      const double bound = 2 * (8 + 4 + 1 + kKeys + 12) * kHalfUlp * magnitude;
-      EXPECT_NEAR(acc[d] / sum, mean, bound) << target->name;
-    }
-    results.push_back(bits(acc));
-    EXPECT_EQ(results.back(), results.front()) << target->name;
-  }
-}
-
 TEST(KernelsPerTarget, Activations) {
   std::vector<float> inputs = random_floats(1000, 7);
   for (float x = -20; x <= 20; x += 0.125f) inputs.push_back(x);

@@ -161,16 +161,19 @@ TEST(EngineMemory, S026_HugeContextsAllocateNothing) {
 }
 
 TEST(EngineMemory, KvBytesAreChecked) {
+  const KvTypes f32;
   Hyper hyper;
   hyper.n_layers = 3;
-  hyper.k_dim = 8;
-  hyper.v_dim = 16;
+  hyper.k_dim = 32;
+  hyper.v_dim = 64;
   hyper.layers.assign(3, {.n_head = 4, .n_head_kv = 2});
-  EXPECT_EQ(kv_bytes(hyper, 1), 3u * 64 * (16 + 32) * 4) << "whole pages of 64 positions";
-  EXPECT_EQ(kv_bytes(hyper, 65), 2 * *kv_bytes(hyper, 1));
+  EXPECT_EQ(kv_bytes(hyper, 1, f32), 3u * KvCache::kPageTokens * (64 + 128) * 4) << "whole pages";
+  EXPECT_EQ(kv_bytes(hyper, KvCache::kPageTokens + 1, f32), 2 * *kv_bytes(hyper, 1, f32));
+  EXPECT_EQ(kv_bytes(hyper, 1, {DType::f16, DType::bf16}), *kv_bytes(hyper, 1, f32) / 2);
+  EXPECT_EQ(kv_bytes(hyper, 1, {DType::q8_0, DType::q4_0}), 3u * KvCache::kPageTokens * 2 * (34 + 2 * 18));
   hyper.k_dim = hyper.v_dim = UINT32_MAX;
   hyper.layers.assign(3, {.n_head = UINT32_MAX, .n_head_kv = UINT32_MAX});
-  EXPECT_FALSE(kv_bytes(hyper, UINT32_MAX).has_value());
+  EXPECT_FALSE(kv_bytes(hyper, UINT32_MAX, f32).has_value());
 }
 
 TEST(Engine, LongerThanTrainedIsAWarning) {

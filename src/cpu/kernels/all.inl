@@ -25,6 +25,7 @@
 //
 #include "cpu/kernels/activation.inl"
 #include "cpu/kernels/attention.inl"
+#include "cpu/kernels/rope.inl"
 #include "cpu/kernels/decode.inl"
 #include "cpu/kernels/multiply.inl"
 #include "cpu/kernels/plane_types.inl"
@@ -47,8 +48,12 @@ extern const KernelTable kTable;
 const KernelTable kTable = {
     TAMIS_TEXT(TAMIS_TARGET),
     multiply,
-    softmax_step,
-    add_values,
+    pack_queries,
+    attend,
+    merge_attention,
+    finish_attention,
+    rotate_halves,
+    rotate_pairs,
     silu,
     gelu_tanh,
     kDecoders,

@@ -9,16 +9,26 @@
 
 #if TAMIS_VECTOR_FLOATS > 4
 #include <immintrin.h>  // wider vectors than the baseline's exist on x86-64 only
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #ifndef TAMIS_INLINE
 #define TAMIS_INLINE static inline __attribute__((always_inline))
 #endif
 #define TAMIS_METHOD inline __attribute__((always_inline))
+#define TAMIS_LAMBDA __attribute__((always_inline))
 
 namespace tamis::cpu::TAMIS_TARGET {
 
 constexpr int kFloats = TAMIS_VECTOR_FLOATS;
+
+// Columns of a float matrix product whose accumulators fit the registers.
+#if TAMIS_VECTOR_FLOATS > 4 || defined(__aarch64__)
+constexpr int kGemmColumns = 6;
+#else
+constexpr int kGemmColumns = 2;
+#endif
 
 // Sixteen lanes are one, two or four vectors with names, not an array: compilers keep named members in registers.
 // TAMIS_PARTS(m) writes m(part) for each.
@@ -84,6 +94,42 @@ TAMIS_INLINE void add_product(F32x16& acc, const F32x16& a, const F32x16& b) {
 #undef TAMIS_ADD
 }
 
+// a · b + c, rounded once.
+#if TAMIS_VECTOR_FLOATS == 16 && defined(__AVX512F__)
+TAMIS_INLINE VecF fma_part(VecF a, VecF b, VecF c) { return (VecF)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+#elif TAMIS_VECTOR_FLOATS == 8 && defined(__FMA__)
+TAMIS_INLINE VecF fma_part(VecF a, VecF b, VecF c) { return (VecF)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+#elif defined(__aarch64__)
+TAMIS_INLINE VecF fma_part(VecF a, VecF b, VecF c) {
+  return (VecF)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+#else
+// Without the instruction: the product is exact in double; the sum is rounded to odd there, so that the rounding to
+// float is the only one that counts (Boldo & Melquiond 2008, "Emulation of a FMA and correctly rounded sums").
+static __attribute__((noinline, unused)) VecF fma_part(VecF a, VecF b, VecF c) {
+  typedef double Wide __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 8)));
+  typedef int64_t WideBits __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 8)));
+  const Wide product = __builtin_convertvector(a, Wide) * __builtin_convertvector(b, Wide);
+  const Wide addend = __builtin_convertvector(c, Wide);
+  const Wide sum = product + addend;
+  const Wide from_addend = sum - product;
+  const Wide rest = (product - (sum - from_addend)) + (addend - from_addend);
+  WideBits bits = (WideBits)sum;
+  const WideBits is_inexact = (rest < 0.0) | (rest > 0.0);  // false when the rest is NaN: the sum is not finite
+  const WideBits is_even = (bits & 1) - 1;
+  const WideBits toward_rest = 1 - ((((bits ^ (WideBits)rest) >> 63) & 1) << 1);  // +1: away from zero, -1: toward it
+  bits += is_inexact & is_even & toward_rest;
+  return __builtin_convertvector((Wide)bits, VecF);
+}
+#endif
+
+// acc = a · b + acc, rounded once.
+TAMIS_INLINE void fma_into(F32x16& acc, const F32x16& a, const F32x16& b) {
+#define TAMIS_FMA(part) acc.part = fma_part(a.part, b.part, acc.part);
+  TAMIS_PARTS(TAMIS_FMA)
+#undef TAMIS_FMA
+}
+
 // acc += a.
 TAMIS_INLINE void add(F32x16& acc, const F32x16& a) {
 #define TAMIS_ADD(part) acc.part = acc.part + a.part;
@@ -111,6 +157,48 @@ TAMIS_INLINE F32x16 f32_mul(F32x16 x, const F32x16& y) {
   TAMIS_PARTS(TAMIS_MULTIPLY)
 #undef TAMIS_MULTIPLY
   return x;
+}
+
+TAMIS_INLINE F32x16 f32_div(F32x16 x, const F32x16& y) {
+#define TAMIS_DIVIDE(part) x.part = x.part / y.part;
+  TAMIS_PARTS(TAMIS_DIVIDE)
+#undef TAMIS_DIVIDE
+  return x;
+}
+// Lane by lane x > y ? x : y.
+TAMIS_INLINE F32x16 f32_max(F32x16 x, const F32x16& y) {
+#define TAMIS_MAX(part) x.part = x.part > y.part ? x.part : y.part;
+  TAMIS_PARTS(TAMIS_MAX)
+#undef TAMIS_MAX
+  return x;
+}
+
+// The largest lane; any value when a lane is NaN.
+TAMIS_INLINE float max_across(const F32x16& v) {
+#if TAMIS_VECTOR_FLOATS == 16 && defined(__AVX512F__)
+  return _mm512_reduce_max_ps((__m512)v.a);
+#elif TAMIS_VECTOR_FLOATS == 8 && defined(__AVX2__)
+  const __m256 both = _mm256_max_ps((__m256)v.a, (__m256)v.b);
+  __m128 m = _mm_max_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));
+  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+#else
+  float lanes[16];
+  store(lanes, v);
+  for (int n = 8; n > 0; n /= 2)
+    for (int i = 0; i < n; ++i) lanes[i] = lanes[i] > lanes[i + n] ? lanes[i] : lanes[i + n];
+  return lanes[0];
+#endif
+}
+
+// Lanes outside begin … end-1 become `other`.
+TAMIS_INLINE void keep_lanes(F32x16& v, int32_t begin, int32_t end, float other) {
+  VecI lane;
+  for (int i = 0; i < kFloats; ++i) lane[i] = i;
+  const VecF others = other - VecF{};
+#define TAMIS_KEEP(part) v.part = ((lane >= begin) & (lane < end)) ? v.part : others, lane += kFloats;
+  TAMIS_PARTS(TAMIS_KEEP)
+#undef TAMIS_KEEP
 }
 
 // Sixteen bytes: codes of quantized weights.
