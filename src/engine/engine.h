@@ -79,6 +79,6 @@ class Engine {
 Error as_file_error(Error error);
 
 // Bytes of keys and values of `n_ctx` tokens; nothing when the number does not fit 64 bits. Requires: check_kv_types.
-std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types);
+std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types = {DType::f16, DType::f16});
 
 }  // namespace tamis
