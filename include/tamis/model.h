@@ -20,6 +20,8 @@ namespace tamis::api {
 struct ModelOptions {
   std::string backend = "cpu";     // "cpu", or "reference": slow, double precision, the measure of all others
   std::string activations = "q8";  // 8 bits where the weights' type allows it; "f32": exact, slower
+  std::string layout = "auto";     // of weights in memory: "planes", "affine", "dense"; "auto": the fastest
+  uint64_t ram_budget_bytes = 0;   // loading is refused where weights and a full context need more; 0 = what there is
   uint32_t n_threads = 0;          // 0 = the cores this process may use
   uint32_t n_ctx = 0;              // context of one conversation, tokens; 0 = min(what the model was trained for, 4096)
   uint32_t n_batch = 512;          // prompt tokens computed together; changes no result

@@ -11,8 +11,10 @@ namespace tamis {
 
 // "cpu" (honours TAMIS_CPU_TARGET) or "reference". `pool` outlives the backend. Errors: unsupported for a backend this
 // build does not have; invalid_argument for an unknown name or CPU target.
-// `activations`: "q8" or "f32", for the CPU backend; the reference is exact either way.
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name, std::string_view activations, ThreadPool* pool);
+// `activations`: "q8" or "f32", `layout`: "auto", "planes", "affine" or "dense", for the CPU backend; the reference is
+// exact and works on the file's bytes either way.
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, std::string_view activations, ThreadPool* pool,
+                                              std::string_view layout = "auto");
 
 // Types of stored keys and values by name; "" is what the backend stores by itself: f16, and f32 on the reference,
 // whose results are the measure of all others. Errors: those of kv_types_from_names.

@@ -14,10 +14,12 @@ tamis::Result<std::shared_ptr<LanguageModel::State>> load_state(const std::strin
   state->path = path;
   state->parse_content_special = options.parse_content_special;
   state->pool = ThreadPool::create(options.n_threads);
-  TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(options.backend, options.activations, state->pool.get()));
+  TAMIS_TRY(std::unique_ptr<Backend> backend,
+            make_backend(options.backend, options.activations, state->pool.get(), options.layout));
   EngineOptions engine_options;
   engine_options.n_ctx = options.n_ctx;
   engine_options.n_batch = options.n_batch;
+  engine_options.ram_budget_bytes = options.ram_budget_bytes;
   TAMIS_TRY(engine_options.kv_types, make_kv_types(options.cache_type_k, options.cache_type_v, options.backend));
   engine_options.tokenizer.pre = options.pre;
   engine_options.trace_dir = options.trace_dir;

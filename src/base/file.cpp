@@ -78,6 +78,13 @@ Result<size_t> MappedFile::read_at(uint64_t offset, std::span<std::byte> out) {
   return done;
 }
 
+void MappedFile::give_back(uint64_t offset, uint64_t n_bytes) const {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (data_ == nullptr || offset > size_ || n_bytes > size_ - offset) return;
+  const uint64_t begin = (offset + page - 1) / page * page, end = (offset + n_bytes) / page * page;
+  if (begin < end) ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
 bool MappedFile::size_changed() const {
   struct stat info {};
   return ::fstat(fd_, &info) != 0 || static_cast<uint64_t>(info.st_size) != size_;

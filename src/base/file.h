@@ -37,6 +37,9 @@ class MappedFile final : public ByteSource {
   Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) override;
   std::span<const std::byte> mapped() const override { return {data_, size_}; }
   bool size_changed() const;  // the file's size differs now from when it was opened
+  // The pages wholly inside [offset, offset + n_bytes) leave this process's memory. They stay readable: touched again,
+  // they come again from the file.
+  void give_back(uint64_t offset, uint64_t n_bytes) const;
   const std::string& path() const { return path_; }
 
  private:

@@ -5,17 +5,21 @@
 #include "base/huge_pages.h"
 #include "base/log.h"
 #include "cli/model_path.h"
+#include "convert/split.h"
 
 namespace tamis::cli {
 
 Status check_unused_options(const Args& args) {
-  if (args.has("--ram-budget")) return fail(ErrorCode::invalid_argument, "--ram-budget is not supported by this build");
-  if (const std::string layout = args.text("--layout"); layout != "auto")
-    return fail(ErrorCode::invalid_argument, "--layout {} is not supported by this build; auto is what it does",
-                layout);
   if (args.has("-ngl") && args.integer("-ngl") != 0)
     log_warning("-ngl: this build has no GPU backend; all layers stay on the CPU");
   return {};
+}
+
+Result<uint64_t> ram_budget(const Args& args) {
+  if (!args.has("--ram-budget")) return 0;
+  auto bytes = parse_size(args.text("--ram-budget"));
+  if (!bytes) bytes.error().message = "--ram-budget: " + bytes.error().message;
+  return bytes;
 }
 
 void apply_huge_pages(const Args& args) {
@@ -58,13 +62,14 @@ Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::o
   TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
   options.tokenizer.pre = args.text("--pre");
   options.trace_dir = args.text("--trace-tensors");
+  TAMIS_TRY(options.ram_budget_bytes, ram_budget(args));
   apply_huge_pages(args);
   const auto given = [&](std::string_view name) { return args.has(name) ? args.text(name) : std::string(); };
   TAMIS_TRY(options.kv_types, make_kv_types(given("-ctk"), given("-ctv"), args.text("--backend")));
   LoadedEngine loaded;
   loaded.pool = ThreadPool::create(*n_threads);
   TAMIS_TRY(std::unique_ptr<Backend> backend,
-            make_backend(args.text("--backend"), args.text("--activations"), loaded.pool.get()));
+            make_backend(args.text("--backend"), args.text("--activations"), loaded.pool.get(), args.text("--layout")));
   auto engine = Engine::load(path, std::move(backend), options);
   if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
   loaded.engine = *std::move(engine);

@@ -20,6 +20,9 @@ struct LoadedEngine {
 // ignoring them would change what the user asked for.
 Status check_unused_options(const Args& args);
 
+// --ram-budget in bytes; 0 when it is not given. Errors: invalid_argument.
+Result<uint64_t> ram_budget(const Args& args);
+
 // --huge-pages, before weights are allocated.
 void apply_huge_pages(const Args& args);
 

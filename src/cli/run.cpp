@@ -64,6 +64,8 @@ Result<api::LanguageModel> load_model_of(const Args& args) {
   api::ModelOptions options;
   options.backend = args.text("--backend");
   options.activations = args.text("--activations");
+  options.layout = args.text("--layout");
+  TAMIS_TRY(options.ram_budget_bytes, ram_budget(args));
   if (args.has("-ctk")) options.cache_type_k = args.text("-ctk");
   if (args.has("-ctv")) options.cache_type_v = args.text("-ctv");
   options.pre = args.text("--pre");

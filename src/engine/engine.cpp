@@ -44,6 +44,17 @@ Result<uint64_t> check_kv_memory(const Hyper& hyper, uint32_t n_ctx, const KvTyp
   return *needed;
 }
 
+// Weights in the backend's form and a full context, before anything is loaded.
+Status check_budget(const ModelPlan& plan, const Backend& backend, uint64_t kv_bytes_of_context, uint64_t budget) {
+  if (budget == 0) budget = usable_memory_bytes();
+  TAMIS_TRY(const ModelBytes bytes, model_bytes(plan, backend));
+  const auto weights = checked_add(bytes.weights, bytes.vectors);
+  const auto needed = weights ? checked_add(*weights, kv_bytes_of_context) : std::nullopt;
+  if (needed && (budget == 0 || *needed <= budget)) return {};
+  return fail(ErrorCode::out_of_memory, "weights in memory take {} bytes and a full context {}, the budget is {}",
+              weights ? std::to_string(*weights) : "more than 2^64", kv_bytes_of_context, budget);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Engine>> Engine::load(const std::string& path, std::unique_ptr<Backend> backend,
@@ -61,6 +72,7 @@ Result<std::shared_ptr<const Engine>> Engine::load(const std::string& path, std:
     TAMIS_TRY(engine->trace_, TensorTrace::create(options.trace_dir));
   }
   TAMIS_TRY(engine->kv_bytes_, check_kv_memory(plan.hyper, engine->n_ctx_, options.kv_types));
+  TAMIS_TRY_STATUS(check_budget(plan, *backend, engine->kv_bytes_, options.ram_budget_bytes));
   if (options.has_tokenizer) {
     TAMIS_TRY(engine->tokenizer_, Tokenizer::from_gguf(file, options.tokenizer));
   }

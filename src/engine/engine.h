@@ -26,6 +26,7 @@ struct EngineOptions {
   uint32_t n_batch = 512;  // most prompt tokens computed together; results do not depend on it
   KvTypes kv_types = {DType::f16, DType::f16};  // of stored keys and values
   bool has_tokenizer = true;                    // false: token ids only, no vocabulary is read
+  uint64_t ram_budget_bytes = 0;  // most memory for weights and a full context; 0 = what this process may use
   TokenizerOptions tokenizer;
   Limits limits;
   std::string trace_dir;  // every intermediate of every step is written there (engine/tensor_trace.h); "" = none
@@ -36,8 +37,8 @@ class Engine {
   static constexpr uint32_t kDefaultContext = 4096;
 
   // Opens `path`, checks everything, hands the weights to `backend`. Errors: those of GgufFile::open, load_model,
-  // Tokenizer::from_gguf and check_kv_types; out_of_memory when the keys and values of a full context exceed this
-  // machine's memory.
+  // Tokenizer::from_gguf and check_kv_types; out_of_memory when weights and the keys and values of a full context
+  // exceed the budget.
   static Result<std::shared_ptr<const Engine>> load(const std::string& path, std::unique_ptr<Backend> backend,
                                                     const EngineOptions& options = {});
 

@@ -128,6 +128,11 @@ std::span<const std::byte> GgufFile::data(const GgufTensor& tensor) const {
   return mapped.empty() ? mapped : mapped.subspan(tensor.file_offset, tensor.size_bytes);
 }
 
+void GgufFile::give_back(const GgufTensor& tensor) const {
+  const GgufShard& shard = state_->shards[tensor.shard_idx];
+  if (shard.file) shard.file->give_back(tensor.file_offset, tensor.size_bytes);
+}
+
 bool GgufFile::size_changed() const {
   return std::any_of(state_->shards.begin(), state_->shards.end(),
                      [](const GgufShard& shard) { return shard.file && shard.file->size_changed(); });

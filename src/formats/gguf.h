@@ -158,6 +158,8 @@ class GgufFile {
 
   // The tensor's bytes in the mapped file (or memory source).
   std::span<const std::byte> data(const GgufTensor& tensor) const;
+  // The tensor's pages leave this process's memory, if it is a mapped file's; touched again, they come again.
+  void give_back(const GgufTensor& tensor) const;
   // The file changed size since it was opened: mapped data beyond its end must not be touched.
   bool size_changed() const;
 

@@ -16,15 +16,12 @@ class Loader {
   Loader(const GgufFile& file, Backend& backend, Model& model, bool is_tied)
       : file_(file), backend_(backend), model_(model), is_tied_(is_tied) {}
 
+  // Takes one tensor in; its pages are given back where the backend has its own form of it.
   Status add(const PlannedTensor& planned) {
-    if (planned.part == Part::scale) return add_scale(planned);
-    if (planned.part == Part::bias) return add_bias(planned);
-    switch (planned.role) {
-      case Role::norm: return add_norm(planned);
-      case Role::rope_factors: return add_rope_factors(planned);
-      case Role::expert: return add_experts(planned);
-      default: return add_linear(planned);
-    }
+    reads_file_ = false;
+    TAMIS_TRY_STATUS(take(planned));
+    if (!reads_file_) file_.give_back(*planned.tensor);
+    return {};
   }
 
   // To be called once every tensor is in. is_long: LongRoPE's factors for contexts past the original one.
@@ -42,6 +39,17 @@ class Loader {
   }
 
  private:
+  Status take(const PlannedTensor& planned) {
+    if (planned.part == Part::scale) return add_scale(planned);
+    if (planned.part == Part::bias) return add_bias(planned);
+    switch (planned.role) {
+      case Role::norm: return add_norm(planned);
+      case Role::rope_factors: return add_rope_factors(planned);
+      case Role::expert: return add_experts(planned);
+      default: return add_linear(planned);
+    }
+  }
+
   LayerWeights& layer(const PlannedTensor& planned) { return model_.layers[planned.layer_idx]; }
 
   // Where a matrix that is not cut goes.
@@ -87,6 +95,7 @@ class Loader {
       const bool is_table = planned.slot == Slot::token_embd && !is_tied_;
       TAMIS_TRY(linear->weight, is_table ? backend_.load_table(tensor.name, tensor.dtype, shape, rows)
                                          : backend_.load_weight(tensor.name, tensor.dtype, shape, rows));
+      reads_file_ |= linear->weight->reads_file();
       row += n_rows;
     }
     return {};
@@ -109,6 +118,7 @@ class Loader {
     for (uint32_t i = 0; i < n; ++i) {
       TAMIS_TRY(experts[first + i].weight,
                 backend_.load_weight(tensor.name, tensor.dtype, shape, bytes.subspan(i * expert_bytes, expert_bytes)));
+      reads_file_ |= experts[first + i].weight->reads_file();
     }
     return {};
   }
@@ -185,7 +195,8 @@ class Loader {
   const GgufFile& file_;
   Backend& backend_;
   Model& model_;
-  const bool is_tied_;  // the embedding is the output matrix too
+  const bool is_tied_;       // the embedding is the output matrix too
+  bool reads_file_ = false;  // a storage of the tensor being taken in works on the file's bytes
   std::vector<float> rope_freqs_, rope_long_, rope_short_;
 };
 
