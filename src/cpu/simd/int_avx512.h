@@ -4,8 +4,9 @@
 
 #include <immintrin.h>
 
-#ifndef TAMIS_REGISTER
-#define TAMIS_REGISTER "+v"  // tests that emulate the intrinsics have no such register
+#ifndef TAMIS_REGISTER  // tests that emulate the intrinsics have no such register
+#define TAMIS_REGISTER "+v"
+#define TAMIS_HAS_EMBEDDED_BROADCAST
 #endif
 
 namespace tamis::cpu::TAMIS_TARGET {
@@ -94,9 +95,17 @@ template <int kOffset>
 TAMIS_INLINE GroupAcc group_start_offset(const int16_t* lane_sums) {
   return {_mm512_dpwssd_epi32(_mm512_setzero_si512(), set1_dword(lane_sums), _mm512_set1_epi16(-kOffset))};
 }
-TAMIS_INLINE GroupAcc group_dot(GroupAcc acc, Codes w, const int8_t* quad) {
-  return {_mm512_dpbusd_epi32(acc.v, w.v, set1_dword(quad))};
+// acc + codes · the quad's four bytes, in one instruction: compilers load the quad into a register of its own first.
+TAMIS_INLINE __m512i dot_broadcast(__m512i acc, __m512i w, const int8_t* quad) {
+#ifdef TAMIS_HAS_EMBEDDED_BROADCAST
+  typedef int32_t __attribute__((may_alias, aligned(1))) Dword;
+  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*reinterpret_cast<const Dword*>(quad)));
+  return acc;
+#else
+  return _mm512_dpbusd_epi32(acc, w, set1_dword(quad));
+#endif
 }
+TAMIS_INLINE GroupAcc group_dot(GroupAcc acc, Codes w, const int8_t* quad) { return {dot_broadcast(acc.v, w.v, quad)}; }
 TAMIS_INLINE I32 group_sum(GroupAcc acc) { return {acc.v}; }
 TAMIS_INLINE I32 group_scaled(GroupAcc acc, Scales s) { return {_mm512_mullo_epi32(acc.v, s.v)}; }
 template <bool kSigned, bool kOdd>
@@ -121,9 +130,7 @@ TAMIS_INLINE I32 dot_high_nibbles(I32 acc, const uint8_t* pairs, const int16_t* 
   return {_mm512_dpwssd_epi32(acc.v, _mm512_srli_epi16(wide, 4), set1_dword(sums))};
 }
 // Codes + 128; signed_start takes 128 · (sum of the group's activations) off beforehand.
-TAMIS_INLINE I32 dot_signed(I32 acc, Codes w, const int8_t* quad) {
-  return {_mm512_dpbusd_epi32(acc.v, w.v, set1_dword(quad))};
-}
+TAMIS_INLINE I32 dot_signed(I32 acc, Codes w, const int8_t* quad) { return {dot_broadcast(acc.v, w.v, quad)}; }
 TAMIS_INLINE I32 signed_start(const int16_t* lane_sums) {
   return {_mm512_dpwssd_epi32(_mm512_setzero_si512(), set1_dword(lane_sums), _mm512_set1_epi16(-128))};
 }
