@@ -25,6 +25,7 @@ const TargetRow kNeeds[] = {
     {"amx", {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "amx_tile", "amx_int8"}},
     {"avx512", {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}},
     {"avx2", {"avx2", "fma", "f16c"}},
+    {"neon_i8mm", {"asimd", "asimddp", "i8mm"}},
     {"neon_dotprod", {"asimd", "asimddp"}},
     {"neon", {"asimd"}},
     {"baseline", {}},
@@ -56,6 +57,7 @@ std::vector<const KernelTable*> available_targets() {
 Result<const KernelTable*> find_target(std::string_view name) {
   const std::vector<const KernelTable*> targets = available_targets();
   if (name.empty()) return targets.front();
+  if (name == "scalar") name = "baseline";
   std::string names;
   for (const KernelTable* table : targets) {
     if (table->name == name) return table;

@@ -12,7 +12,8 @@ namespace tamis::cpu {
 // Compiled in and runnable here, best first. Never empty.
 std::vector<const KernelTable*> available_targets();
 
-// The best available target, or the named one; "" = best. Errors: invalid_argument, listing the available names.
+// The best available target, or the named one; "" = best, "scalar" = the baseline, whose integer code is plain loops.
+// Errors: invalid_argument, listing the available names.
 Result<const KernelTable*> find_target(std::string_view name);
 
 }  // namespace tamis::cpu

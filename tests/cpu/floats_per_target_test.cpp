@@ -9,6 +9,7 @@
 #include "base/float16.h"
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
+#include "tests/cpu/targets.h"
 #include "tests/cpu/weights.h"
 
 namespace tamis::cpu {
@@ -50,7 +51,7 @@ TEST(FloatsPerTarget, WithinTheBoundAndTheSameEverywhere) {
     for (const size_t k : {1u, 17u, 256u, 300u, 1100u}) {
       const Panel panel(kind, k);
       const std::vector<float> x = random_floats(kColumns * (k + 3), 2);
-      const std::vector<float> first = multiply(*available_targets().front(), panel, k, x, kColumns);
+      const std::vector<float> first = multiply(*test::tested_targets().front(), panel, k, x, kColumns);
       for (size_t c = 0; c < kColumns; ++c)
         for (size_t r = 0; r < kPanelRows; ++r) {
           double sum = 0, magnitude = 0;
@@ -63,7 +64,7 @@ TEST(FloatsPerTarget, WithinTheBoundAndTheSameEverywhere) {
           const double n = 1 + static_cast<double>(std::min<size_t>(k, kFloatRun) + k / kFloatRun + 1);
           ASSERT_NEAR(first[c * kPanelRows + r], sum, 1.01 * n * kHalfUlp * magnitude) << k;
         }
-      for (const KernelTable* target : available_targets())
+      for (const KernelTable* target : test::tested_targets())
         for (size_t n_columns = 1; n_columns <= kColumns; ++n_columns) {
           const std::vector<float> out = multiply(*target, panel, k, x, n_columns);
           for (size_t i = 0; i < out.size(); ++i)
@@ -78,7 +79,7 @@ TEST(FloatsPerTarget, StepsOfWholeRunsGiveTheSameBits) {
   constexpr size_t kLen = 700, kColumns = 5;
   const Panel panel(FloatKind::f16, kLen);
   const std::vector<float> x = random_floats(kColumns * (kLen + 3), 2);
-  for (const KernelTable* target : available_targets()) {
+  for (const KernelTable* target : test::tested_targets()) {
     const std::vector<float> whole = multiply(*target, panel, kLen, x, kColumns);
     std::vector<float> steps(whole.size());
     for (size_t k = 0; k < kLen; k += kFloatRun)

@@ -46,6 +46,7 @@ TEST(KernelsPerTarget, NamesAreFoundAndUnknownOnesRefused) {
   EXPECT_STREQ(targets.back()->name, "baseline");
   EXPECT_EQ(*find_target(""), targets.front());
   for (const KernelTable* target : targets) EXPECT_EQ(*find_target(target->name), target);
+  EXPECT_EQ(*find_target("scalar"), targets.back());
   const auto unknown = find_target("avx1024");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, ErrorCode::invalid_argument);

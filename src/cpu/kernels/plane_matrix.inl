@@ -1,6 +1,6 @@
-// A group's sums for sixteen columns at once on a target with tile registers: columns [16][k] times codes, which lie in
-// planes as such a tile's second operand does ([k / 4][16 rows][4]). Between the codes unpacked into a panel and the
-// scales, which plane_tiles.inl applies as for every other target.
+// A group's sums for kTileColumns columns at once on a target with instructions that multiply matrices: columns [c][k]
+// times codes, which lie in planes as a tile register's second operand does ([k / 4][16 rows][4]). Between the codes
+// unpacked into a panel and the scales, which plane_tiles.inl applies as for every other target.
 
 namespace tamis::cpu::TAMIS_TARGET {
 
@@ -16,7 +16,7 @@ TAMIS_INLINE constexpr int elements_of_tile() {
 // Tile 0: sums of 16 columns × 16 rows; 1: columns × k; 2: k / 4 × rows of four.
 template <class W>
 TAMIS_INLINE void begin_tiles() {
-  if constexpr (kHasTiles) {
+  if constexpr (kHasTileRegisters) {
     constexpr int kElements = elements_of_tile<W>();
     TileShapes shapes;
     shapes.rows[0] = shapes.rows[1] = 16;
@@ -27,14 +27,18 @@ TAMIS_INLINE void begin_tiles() {
   }
 }
 TAMIS_INLINE void end_tiles() {
-  if constexpr (kHasTiles) tile_release();
+  if constexpr (kHasTileRegisters) tile_release();
 }
 
-// sums [16 columns] of 16 int32 += columns · codes over elements_of_tile<W>() elements. kIsFirst: sums are 0 before.
+// sums [kTileColumns] of 16 int32 += columns · codes over elements_of_tile<W>() elements. kIsFirst: sums are 0 before.
 //   columns  int8, column c at columns + c · stride        codes  [k / 4][16][4], as codes_store left them
 template <class W, bool kIsFirst, class Sum>
 TAMIS_INLINE void add_by_tiles(const int8_t* columns, int stride, const uint8_t* codes, Sum* sums) {
   static_assert(!kHasTiles || sizeof(Sum) == 64, "sixteen int32");
+  if constexpr (!kHasTileRegisters) {
+    add_by_vectors<elements_of_tile<W>(), kIsFirst>(columns, stride, codes, sums);
+    return;
+  }
   if constexpr (kIsFirst)
     tile_zero<0>();
   else

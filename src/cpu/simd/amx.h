@@ -8,7 +8,9 @@
 
 namespace tamis::cpu::TAMIS_TARGET {
 
-constexpr bool kHasTiles = true;
+constexpr bool kHasTiles = true, kHasTileRegisters = true;
+template <int kElements, bool kIsFirst, class Sum>
+TAMIS_INLINE void add_by_vectors(const int8_t*, int, const uint8_t*, Sum*) {}  // never called
 
 // All tiles of this thread become `shapes` and zero. Requires: request_tile_registers() was granted.
 TAMIS_INLINE void tile_config(const TileShapes& shapes) { asm volatile("ldtilecfg %0" : : "m"(shapes) : "memory"); }

@@ -17,7 +17,11 @@ struct Codes {
 typedef I32 GroupAcc;
 typedef I32 Scales;
 
+#ifdef TAMIS_TILES
+constexpr int kTileColumns = 8;
+#else
 constexpr int kTileColumns = 4;
+#endif
 constexpr bool kWideSums = true;
 constexpr int kSignedBias = 0;
 constexpr uint64_t kSignedFlip = 0;

@@ -1,20 +1,12 @@
-// For targets without tile registers: plane_tiles.inl then keeps to vectors. What is declared here is never called.
+// For targets without instructions that multiply matrices: plane_tiles.inl then takes one column after another.
 #pragma once
 
-#include "cpu/simd/tile_shapes.h"
+#include "cpu/simd/no_tile_registers.h"
 
 namespace tamis::cpu::TAMIS_TARGET {
 
-constexpr bool kHasTiles = false;
-TAMIS_INLINE void tile_config(const TileShapes&) {}
-TAMIS_INLINE void tile_release() {}
-template <int kTile>
-TAMIS_INLINE void tile_zero() {}
-template <int kTile>
-TAMIS_INLINE void tile_load(const void*, size_t) {}
-template <int kTile>
-TAMIS_INLINE void tile_store(void*, size_t) {}
-template <int kC, int kA, int kB, bool kIsUnsigned>
-TAMIS_INLINE void tile_dot() {}
+constexpr bool kHasTiles = false, kHasTileRegisters = false;
+template <int kElements, bool kIsFirst, class Sum>
+TAMIS_INLINE void add_by_vectors(const int8_t*, int, const uint8_t*, Sum*) {}
 
 }  // namespace tamis::cpu::TAMIS_TARGET

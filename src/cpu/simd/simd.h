@@ -201,6 +201,38 @@ TAMIS_INLINE void keep_lanes(F32x16& v, int32_t begin, int32_t end, float other)
 #undef TAMIS_KEEP
 }
 
+// Sixteen doubles: sums of products that must come out exact. Parts in an array: speed is not what they are for.
+constexpr int kDoubles = kFloats / 2;
+typedef double VecD __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 4)));
+typedef float HalfF __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 2), aligned(4), may_alias));
+typedef int32_t HalfI __attribute__((vector_size(TAMIS_VECTOR_FLOATS * 2), aligned(4), may_alias));
+struct F64x16 {
+  VecD part[16 / kDoubles];
+};
+
+TAMIS_INLINE void set_zero(F64x16& v) {
+  for (int i = 0; i < 16 / kDoubles; ++i) v.part[i] = VecD{};
+}
+TAMIS_INLINE void widen(F64x16& v, const float* from) {
+  for (int i = 0; i < 16 / kDoubles; ++i)
+    v.part[i] = __builtin_convertvector(*(const HalfF*)(from + i * kDoubles), VecD);
+}
+// acc += a · b; b: 16 integers, or one number for all lanes.
+TAMIS_INLINE void add_product(F64x16& acc, const F64x16& a, const int32_t* b) {
+  for (int i = 0; i < 16 / kDoubles; ++i)
+    acc.part[i] = acc.part[i] + a.part[i] * __builtin_convertvector(*(const HalfI*)(b + i * kDoubles), VecD);
+}
+TAMIS_INLINE void add_product(F64x16& acc, const F64x16& a, double b) {
+  for (int i = 0; i < 16 / kDoubles; ++i) acc.part[i] = acc.part[i] + a.part[i] * b;
+}
+// Rounded to the nearest floats.
+TAMIS_INLINE void narrow(F32x16& v, const F64x16& wide) {
+  float lanes[16];
+  for (int i = 0; i < 16 / kDoubles; ++i)
+    *(HalfF*)(lanes + i * kDoubles) = __builtin_convertvector(wide.part[i], HalfF);
+  load(v, lanes);
+}
+
 // Sixteen bytes: codes of quantized weights.
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 

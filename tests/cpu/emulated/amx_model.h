@@ -13,7 +13,9 @@
 
 namespace tamis::cpu::TAMIS_TARGET {
 
-constexpr bool kHasTiles = true;
+constexpr bool kHasTiles = true, kHasTileRegisters = true;
+template <int kElements, bool kIsFirst, class Sum>
+static void add_by_vectors(const int8_t*, int, const uint8_t*, Sum*) {}  // never called
 constexpr int kMaxTiles = 8, kMaxRows = 16, kMaxRowBytes = 64;
 
 struct ModelTile {
