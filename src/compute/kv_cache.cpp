@@ -166,17 +166,21 @@ KvCache::KvCache(std::vector<KvLayerShape> layers, const KvTypes& types) : layer
 void KvCache::Free::operator()(std::byte* page) const { std::free(page); }
 
 Status KvCache::reserve(uint32_t n) {
-  const size_t n_pages = (size_t{n} + kPageTokens - 1) / kPageTokens;
-  try {
-    while (pages_.size() < n_pages) {
-      const size_t n_bytes = std::max(page_bytes_, kAlignment);
-      std::unique_ptr<std::byte[], Free> page(static_cast<std::byte*>(std::aligned_alloc(kAlignment, n_bytes)));
-      if (page == nullptr) throw std::bad_alloc();
-      std::memset(page.get(), 0, n_bytes);  // kernels read whole vectors, also of rows not written yet
-      pages_.push_back(std::move(page));
-    }
-  } catch (const std::bad_alloc&) {
+  const auto no_memory = [=] {
     return fail(ErrorCode::out_of_memory, "no memory for the keys and values of {} positions", n);
+  };
+  const size_t n_pages = (size_t{n} + kPageTokens - 1) / kPageTokens;
+  const size_t n_bytes = std::max(page_bytes_, kAlignment);
+  try {
+    if (n_pages > pages_.capacity()) pages_.reserve(std::max(n_pages, 2 * pages_.size()));
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  }
+  while (pages_.size() < n_pages) {
+    std::unique_ptr<std::byte[], Free> page(static_cast<std::byte*>(std::aligned_alloc(kAlignment, n_bytes)));
+    if (page == nullptr) return no_memory();
+    std::memset(page.get(), 0, n_bytes);  // kernels read whole vectors, also of rows not written yet
+    pages_.push_back(std::move(page));
   }
   return {};
 }
