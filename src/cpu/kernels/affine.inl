@@ -1,5 +1,7 @@
-// Matrix times columns in the group-affine form. Integer sums of a unit (16 or 32 elements) are exact; the float steps
-// have one order: units of a block, scale before offset, then the block's activation scale.
+// Matrix times columns in the group-affine form. Integer sums of a unit (16 or 32 elements) are exact; what follows
+// rounds where the planes of the same type round (plane_tiles.inl), so that a model's logits do not depend on the
+// layout: a block's scaled sums are formed in double and rounded once. (Only where the planes' integer passes 2^24 do
+// they round once more.)
 
 namespace tamis::cpu::TAMIS_TARGET {
 
@@ -80,55 +82,133 @@ TAMIS_INLINE void affine_dot(const uint8_t* codes, const AffineFormat& format, i
   }
 }
 
-// y[c] += scale · Σ + offset · (sum of activations), of one unit.
+template <AffineCodes kCodes, class Sum>
+TAMIS_INLINE I32 affine_total(const Sum& sum, int zero, int sum_of_acts) {
+  if constexpr (kCodes == AffineCodes::bytes)
+    return sum;
+  else
+    return i32_sub(group_sum(sum), i32_set1(zero * sum_of_acts));
+}
+
+template <int NC>
+TAMIS_INLINE int affine_sum_of_acts(const int8_t* acts, const AffineFormat& format, int unit_len, int u, int c) {
+  int16_t lanes[2];
+  affine_lanes<NC>(acts, static_cast<int>(format.block_len), unit_len, u, c, lanes);
+  return lanes[0] + lanes[1];
+}
+
+// out[c] += (scale · activations' scale) · Σ, + offset · (activations' scale · their sum): one unit of a block of 32.
 template <AffineCodes kCodes, int NC>
-TAMIS_INLINE void affine_unit(const uint8_t* header, const uint8_t* codes, const AffineFormat& format, int unit_len,
-                              int u, const int8_t* acts, F32x16* y) {
+TAMIS_INLINE void affine_small_unit(const uint8_t* header, const uint8_t* codes, const AffineFormat& format,
+                                    int unit_len, int u, const int8_t* acts, F32x16* out) {
   typename AffineSum<kCodes>::type sums[NC];
   affine_dot<kCodes, NC>(codes, format, unit_len, u, acts, sums);
   const F32x16 scale = f32_load(reinterpret_cast<const float*>(header));
   const F32x16 offset = f32_load(reinterpret_cast<const float*>(header) + kPanelRows);
   TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-    int16_t lanes[2];
-    affine_lanes<NC>(acts, static_cast<int>(format.block_len), unit_len, u, c, lanes);
-    const int sum_of_acts = lanes[0] + lanes[1];
-    I32 sum;
-    if constexpr (kCodes == AffineCodes::bytes)
-      sum = sums[c];
-    else
-      sum = i32_sub(group_sum(sums[c]), i32_set1(format.zero * sum_of_acts));
-    add_product(y[c], scale, f32_from_i32(sum));
-    if (format.has_offset) add_product(y[c], offset, f32_set1(static_cast<float>(sum_of_acts)));
+    const int sum_of_acts = affine_sum_of_acts<NC>(acts, format, unit_len, u, c);
+    float act_scale;
+    memcpy(&act_scale, acts + 36 * NC + c * 4, 4);
+    add_product(out[c], f32_mul(scale, f32_set1(act_scale)),
+                f32_from_i32(affine_total<kCodes>(sums[c], format.zero, sum_of_acts)));
+    if (format.has_offset) add_product(out[c], offset, f32_set1(act_scale * static_cast<float>(sum_of_acts)));
   }
 }
 
-// One panel × NC columns over n_blocks blocks.
+// Σ scale · (integer sum) over a block of 256, in double: exact where scales have a type's few bits, so that rounding
+// it once gives what the planes' integer sum times d gives.
 template <AffineCodes kCodes, int NC>
-static __attribute__((noinline)) void affine_tile(const AffineFormat& format, const uint8_t* groups, const int8_t* acts,
-                                                  size_t n_blocks, float* out) {
+TAMIS_INLINE void affine_block_sums(const uint8_t* groups, const AffineFormat& format, int unit_len, const int8_t* acts,
+                                    F32x16* y) {
   constexpr int kBits = kCodes == AffineCodes::nibbles ? 4 : 8;
-  const int unit_len = format.group_len % 32 == 0 ? 32 : 16, n_units = static_cast<int>(format.block_len) / unit_len;
   const int units_of_group = static_cast<int>(format.group_len) / unit_len;
-  const size_t act_bytes = (format.block_len == 256 ? kActs256Bytes : kActs32Bytes) * NC;
+  F64x16 wide[NC];
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) set_zero(wide[c]);
+  F64x16 scale;
+  set_zero(scale);
+  for (int u = 0; u < 256 / unit_len; ++u, groups += unit_len * 2 * kBits) {
+    if (u % units_of_group == 0) {
+      widen(scale, reinterpret_cast<const float*>(groups));
+      groups += kAffineHeader;
+    }
+    typename AffineSum<kCodes>::type sums[NC];
+    affine_dot<kCodes, NC>(groups, format, unit_len, u, acts, sums);
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+      const I32 total =
+          affine_total<kCodes>(sums[c], format.zero, affine_sum_of_acts<NC>(acts, format, unit_len, u, c));
+      static_assert(sizeof(I32) == 64);
+      int32_t lanes[16];
+      memcpy(lanes, &total, 64);
+      add_product(wide[c], scale, lanes);
+    }
+  }
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) narrow(y[c], wide[c]);
+}
+
+// y[c] += Σ offset · (sum of activations) over a block of 256, exact in the same way.
+template <int NC>
+TAMIS_INLINE void affine_block_offsets(const uint8_t* groups, size_t group_bytes, const AffineFormat& format,
+                                       int unit_len, const int8_t* acts, F32x16* y) {
+  const int units_of_group = static_cast<int>(format.group_len) / unit_len;
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+    F64x16 wide, offset;
+    set_zero(wide);
+    for (int u = 0; u < 256 / unit_len; ++u) {
+      widen(offset, reinterpret_cast<const float*>(groups + u / units_of_group * group_bytes) + kPanelRows);
+      add_product(wide, offset, static_cast<double>(affine_sum_of_acts<NC>(acts, format, unit_len, u, c)));
+    }
+    F32x16 sum;
+    narrow(sum, wide);
+    add(y[c], sum);
+  }
+}
+
+// One panel × NC columns over n_blocks blocks of 256.
+template <AffineCodes kCodes, int NC>
+TAMIS_INLINE void affine_large_blocks(const AffineFormat& format, const uint8_t* groups, const int8_t* acts,
+                                      size_t n_blocks, F32x16* acc) {
+  constexpr size_t kBits = kCodes == AffineCodes::nibbles ? 4 : 8;
+  const int unit_len = format.group_len % 32 == 0 ? 32 : 16;
+  const size_t group_bytes = kAffineHeader + kPanelRows * format.group_len * kBits / 8;
+  for (size_t b = 0; b < n_blocks; ++b, acts += kActs256Bytes * NC, groups += 256 / format.group_len * group_bytes) {
+    F32x16 y[NC];
+    affine_block_sums<kCodes, NC>(groups, format, unit_len, acts, y);
+    if (format.has_offset) affine_block_offsets<NC>(groups, group_bytes, format, unit_len, acts, y);
+    const float* scale = reinterpret_cast<const float*>(acts + 400 * NC);
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) add_product(acc[c], f32_set1(scale[c]), y[c]);
+  }
+}
+
+// The same over blocks of 32; a group may be several of them.
+template <AffineCodes kCodes, int NC>
+TAMIS_INLINE void affine_small_blocks(const AffineFormat& format, const uint8_t* groups, const int8_t* acts,
+                                      size_t n_blocks, F32x16* acc) {
+  constexpr int kBits = kCodes == AffineCodes::nibbles ? 4 : 8;
+  const int unit_len = format.group_len % 32 == 0 ? 32 : 16;
+  const int units_of_group = static_cast<int>(format.group_len) / unit_len;
   const uint8_t *header = groups, *codes = groups;
   int n_left = 0;  // units of the group
-  F32x16 acc[NC];
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) acc[c] = f32_load(out + c * kPanelRows);
-  for (size_t b = 0; b < n_blocks; ++b, acts += act_bytes) {
-    F32x16 y[NC];
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) y[c] = f32_zero();
-    for (int u = 0; u < n_units; ++u, codes += unit_len * 2 * kBits) {
+  for (size_t b = 0; b < n_blocks; ++b, acts += kActs32Bytes * NC)
+    for (int u = 0; u < 32 / unit_len; ++u, codes += unit_len * 2 * kBits) {
       if (n_left == 0) {
         header = codes;
         codes += kAffineHeader;
         n_left = units_of_group;
       }
       --n_left;
-      affine_unit<kCodes, NC>(header, codes, format, unit_len, u, acts, y);
+      affine_small_unit<kCodes, NC>(header, codes, format, unit_len, u, acts, acc);
     }
-    const float* scale = reinterpret_cast<const float*>(acts + (format.block_len == 256 ? 400 : 36) * NC);
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) add_product(acc[c], f32_set1(scale[c]), y[c]);
-  }
+}
+
+template <AffineCodes kCodes, int NC>
+static __attribute__((noinline)) void affine_tile(const AffineFormat& format, const uint8_t* groups, const int8_t* acts,
+                                                  size_t n_blocks, float* out) {
+  F32x16 acc[NC];
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) acc[c] = f32_load(out + c * kPanelRows);
+  if (format.block_len == 256)
+    affine_large_blocks<kCodes, NC>(format, groups, acts, n_blocks, acc);
+  else
+    affine_small_blocks<kCodes, NC>(format, groups, acts, n_blocks, acc);
   TAMIS_UNROLL for (int c = 0; c < NC; ++c) f32_store(out + c * kPanelRows, acc[c]);
 }
 
