@@ -1,5 +1,5 @@
-// Sources: proc(5) (meminfo), cgroups v1 memory.limit_in_bytes, v2 memory.max; both at this process's group and its
-// ancestors.
+// Sources: proc(5) (meminfo, status), cgroups v1 memory.limit_in_bytes, v2 memory.max; both at this process's group and
+// its ancestors.
 #include "base/memory.h"
 
 #include <algorithm>
@@ -37,6 +37,12 @@ uint64_t physical_bytes(const std::string& root) {
 }
 
 }  // namespace
+
+uint64_t resident_memory_bytes(const std::string& root) {
+  const std::string text = text_of(root + "/proc/self/status");
+  const size_t at = text.find("VmRSS:");
+  return at == std::string::npos ? 0 : leading_number(std::string_view(text).substr(at + 6)).value_or(0) * 1024;
+}
 
 uint64_t usable_memory_bytes(const std::string& root) {
   uint64_t bytes = physical_bytes(root);

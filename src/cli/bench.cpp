@@ -123,7 +123,7 @@ class BenchRun {
     TAMIS_TRY(const LoadedEngine loaded, load_engine(args_, options, n_threads));
     TAMIS_TRY(MachineMeter meter, MachineMeter::create(loaded.pool.get(), env::cpu_target()));
     BenchSubject subject = describe(args_, loaded);
-    MachineSpeed before = meter.measure();
+    TAMIS_TRY(MachineSpeed before, meter.measure());
     for (const uint32_t n_batch : plan.batches)
       for (const uint32_t n_ubatch : plan.ubatches)
         for (const BenchTest& test : plan.tests(std::min(n_batch, n_ubatch))) {
@@ -143,7 +143,7 @@ class BenchRun {
       TAMIS_TRY(line.result, run_bench(loaded.engine, test, {n_repeats, !args_.flag("--no-warmup")}, &stop_flag(),
                                        [&] { progress.advance(1); }));
     }
-    const MachineSpeed after = meter.measure();
+    TAMIS_TRY(const MachineSpeed after, meter.measure());
     line.machine.read_bytes_per_s = std::max(machine.read_bytes_per_s, after.read_bytes_per_s);
     line.machine.int8_macs_per_s = std::max(machine.int8_macs_per_s, after.int8_macs_per_s);
     machine = after;

@@ -94,7 +94,7 @@ class SelfCheck {
   }
 
  private:
-  static std::vector<std::string_view> layouts() { return {"planes"}; }
+  static std::vector<std::string_view> layouts() { return {"planes", "affine"}; }
 
   std::vector<TokenId> ids(uint32_t n_vocab) const {
     Rng rng(kSeed);
@@ -111,8 +111,7 @@ class SelfCheck {
     TAMIS_TRY(const uint32_t n_threads, integer_option(args_, "--threads", 0));
     Check out;
     out.loaded.pool = ThreadPool::create(n_threads);
-    TAMIS_TRY(std::unique_ptr<Backend> made, make_backend(backend, activations, out.loaded.pool.get()));
-    static_cast<void>(layout);
+    TAMIS_TRY(std::unique_ptr<Backend> made, make_backend(backend, activations, out.loaded.pool.get(), layout));
     auto engine = Engine::load(path, std::move(made), options);
     if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
     out.loaded.engine = *std::move(engine);

@@ -80,6 +80,7 @@ Verb bench_verb();
 Verb completion_verb();
 Verb compare_verb();
 Verb doctor_verb();
+Verb fit_verb();
 Verb help_verb();
 Verb inspect_verb();
 Verb logits_verb();

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -128,6 +129,10 @@ class Backend {
                                                             std::span<const std::byte> bytes) {
     return load_weight(name, dtype, shape, bytes);
   }
+  // Told, while a matrix is taken in, of bytes that its storage will not multiply from: a mapped file's pages can be
+  // given back before the whole matrix is read. Called between parts, by the thread that loads.
+  using OnTaken = std::function<void(std::span<const std::byte> bytes)>;
+  void set_on_taken(OnTaken on_taken) { on_taken_ = std::move(on_taken); }
   // resident_bytes() of the storage that load_weight would make, known without the bytes. Nothing when the number does
   // not fit.
   virtual std::optional<uint64_t> weight_bytes(DType dtype, const Shape& shape) const {
@@ -161,6 +166,8 @@ class Backend {
   // out = activation(gate(x)) · up(x).  out [n_tokens, n_ff]; scratch: as large as out.
   virtual void gate_up(TensorView x, const Linear& gate, const Linear& up, Activation activation, TensorView out,
                        TensorView scratch);
+  // Whether gate_up writes to its scratch; without, it may be empty.
+  virtual bool uses_scratch() const { return true; }
   // x = activation(x) · factor, element by element; factor.data null: x = activation(x).
   virtual void activate(TensorView x, Activation activation, TensorView factor) = 0;
 
@@ -198,6 +205,8 @@ class Backend {
   // out[i] (+)= factor[i] · x[rows[i]], row by row; `is_first`: out is set, not added to.  out [n, width].
   virtual void add_scaled_rows(TensorView x, std::span<const uint32_t> rows, std::span<const float> factor,
                                bool is_first, TensorView out) = 0;
+
+  OnTaken on_taken_;
 };
 
 }  // namespace tamis

@@ -5,14 +5,15 @@
 namespace tamis::cpu {
 
 Result<std::unique_ptr<AffineWeight>> AffineWeight::pack(DType dtype, const Shape& shape, const std::byte* rows,
-                                                         const KernelTable& kernels, ThreadPool* pool, bool is_exact) {
+                                                         const KernelTable& kernels, const Packing& packing,
+                                                         bool is_exact) {
   std::unique_ptr<AffineWeight> out(new AffineWeight(dtype, shape, rows, kernels));
   out->format_ = affine_format(dtype);
   out->is_exact_ = is_exact;
   const auto n_bytes = checked_mul(out->n_panels(), out->panel_bytes());
   if (!n_bytes) return fail(ErrorCode::out_of_memory, "a matrix of shape {} does not fit", shape.to_string());
   TAMIS_TRY(out->panels_, AlignedBytes::allocate(*n_bytes));
-  TAMIS_TRY_STATUS(for_panels(pool, out->n_panels(), [&](size_t i) {
+  TAMIS_TRY_STATUS(for_panels(packing, *out, [&](size_t i) {
     pack_affine_rows(dtype, reinterpret_cast<const uint8_t*>(out->row(i * kPanelRows)), out->row_bytes(),
                      out->rows_of_panel(i), out->panels_.data() + i * out->panel_bytes());
   }));

@@ -17,7 +17,7 @@ class AffineWeight final : public CpuWeight {
   // Repacks all panels on the pool's threads. `is_exact`: columns stay floats, and weights are unpacked to floats as
   // they are multiplied. Requires: the type has an affine format. Errors: out_of_memory.
   static Result<std::unique_ptr<AffineWeight>> pack(DType dtype, const Shape& shape, const std::byte* rows,
-                                                    const KernelTable& kernels, ThreadPool* pool, bool is_exact);
+                                                    const KernelTable& kernels, const Packing& packing, bool is_exact);
 
   size_t resident_bytes() const override { return panels_.size(); }
   bool reads_file() const override { return false; }

@@ -57,6 +57,7 @@ class CpuBackend final : public Backend {
   void qkv(TensorView x, std::span<const Linear, 3> linears, std::span<const TensorView, 3> out) override;
   void gate_up(TensorView x, const Linear& gate, const Linear& up, Activation activation, TensorView out,
                TensorView scratch) override;
+  bool uses_scratch() const override { return false; }
   void activate(TensorView x, Activation activation, TensorView factor) override;
   void rope(TensorView x, uint32_t head_dim, std::span<const uint32_t> positions, const RopeParams& params) override;
   void store_kv(std::span<const KvSlot> slots, uint32_t layer_idx, TensorView k, TensorView v) override;

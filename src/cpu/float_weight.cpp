@@ -25,13 +25,13 @@ FloatKind float_kind(DType dtype) {
 }
 
 Result<std::unique_ptr<FloatWeight>> FloatWeight::pack(DType dtype, const Shape& shape, const std::byte* rows,
-                                                       const KernelTable& kernels, ThreadPool* pool) {
+                                                       const KernelTable& kernels, const Packing& packing) {
   std::unique_ptr<FloatWeight> out(new FloatWeight(dtype, shape, rows, kernels));
   out->kind_ = float_kind(dtype);
   const auto n_bytes = checked_mul(out->n_panels(), out->panel_bytes());
   if (!n_bytes) return fail(ErrorCode::out_of_memory, "a matrix of shape {} does not fit", shape.to_string());
   TAMIS_TRY(out->panels_, AlignedBytes::allocate(*n_bytes));
-  TAMIS_TRY_STATUS(for_panels(pool, out->n_panels(), [&](size_t i) { out->pack_panel(i); }));
+  TAMIS_TRY_STATUS(for_panels(packing, *out, [&](size_t i) { out->pack_panel(i); }));
   return out;
 }
 

@@ -19,7 +19,7 @@ class FloatWeight final : public CpuWeight {
  public:
   // Interleaves, or decodes, all panels on the pool's threads. Errors: out_of_memory.
   static Result<std::unique_ptr<FloatWeight>> pack(DType dtype, const Shape& shape, const std::byte* rows,
-                                                   const KernelTable& kernels, ThreadPool* pool);
+                                                   const KernelTable& kernels, const Packing& packing);
 
   size_t resident_bytes() const override { return panels_.size(); }
   bool reads_file() const override { return false; }

@@ -59,11 +59,13 @@ Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view 
     return std::unique_ptr<WeightStorage>(*std::move(packed));
   };
   switch (matrix_form(dtype, layout_, activations_)) {
-    case MatrixForm::planes: return as_storage(PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, pool_));
-    case MatrixForm::floats: return as_storage(FloatWeight::pack(dtype, shape, bytes.data(), kernels_, pool_));
+    case MatrixForm::planes:
+      return as_storage(PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, {pool_, on_taken_}));
+    case MatrixForm::floats:
+      return as_storage(FloatWeight::pack(dtype, shape, bytes.data(), kernels_, {pool_, on_taken_}));
     case MatrixForm::affine: {
       const bool is_exact = activations_ == CpuActivations::f32;
-      return as_storage(AffineWeight::pack(dtype, shape, bytes.data(), kernels_, pool_, is_exact));
+      return as_storage(AffineWeight::pack(dtype, shape, bytes.data(), kernels_, {pool_, on_taken_}, is_exact));
     }
     case MatrixForm::file: break;
   }

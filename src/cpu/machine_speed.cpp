@@ -64,18 +64,19 @@ Result<MachineMeter> MachineMeter::create(ThreadPool* pool, std::string_view tar
   auto state = std::make_unique<State>();
   state->pool = pool;
   TAMIS_TRY(state->kernels, cpu::find_target(target));
-  TAMIS_TRY(state->bytes, cpu::AlignedBytes::allocate(kReadBytes));
-  std::memset(state->bytes.data(), 1, kReadBytes);
   state->sums.resize(pool->n_threads() * size_t{8});
   return MachineMeter(std::move(state));
 }
 
-MachineSpeed MachineMeter::measure() {
+Result<MachineSpeed> MachineMeter::measure() {
+  TAMIS_TRY(state_->bytes, cpu::AlignedBytes::allocate(kReadBytes));
+  std::memset(state_->bytes.data(), 1, kReadBytes);
   MachineSpeed best;
   for (int pass = 0; pass < kPasses; ++pass) {
     best.read_bytes_per_s = std::max(best.read_bytes_per_s, state_->read_once());
     best.int8_macs_per_s = std::max(best.int8_macs_per_s, state_->multiply_once());
   }
+  state_->bytes = {};
   return best;
 }
 

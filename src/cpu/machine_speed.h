@@ -15,17 +15,17 @@ struct MachineSpeed {
   double int8_macs_per_s = 0;   // all threads together, multiply-adds of bytes in the nearest cache
 };
 
-// Measures in short passes, so that it can be repeated between tests: clocks and neighbours change. Holds its memory
-// (256 MiB) while it lives.
+// Measures in short passes, so that it can be repeated between tests: clocks and neighbours change. Its memory (256
+// MiB) is held during a measurement only.
 class MachineMeter {
  public:
-  // `target`: as for make_cpu_backend; `pool` outlives the meter. Errors: invalid_argument (target), out_of_memory.
+  // `target`: as for make_cpu_backend; `pool` outlives the meter. Errors: invalid_argument (target).
   static Result<MachineMeter> create(ThreadPool* pool, std::string_view target);
   MachineMeter(MachineMeter&&) noexcept;
   ~MachineMeter();
 
-  // The best of a few passes, about 0.1 s in all.
-  MachineSpeed measure();
+  // The best of a few passes, about 0.2 s in all. Errors: out_of_memory.
+  Result<MachineSpeed> measure();
 
  private:
   struct State;

@@ -6,7 +6,7 @@
 namespace tamis::cpu {
 
 Result<std::unique_ptr<PlaneWeight>> PlaneWeight::pack(DType dtype, const Shape& shape, const std::byte* rows,
-                                                       const KernelTable& kernels, ThreadPool* pool) {
+                                                       const KernelTable& kernels, const Packing& packing) {
   std::unique_ptr<PlaneWeight> out(new PlaneWeight(dtype, shape, rows, kernels));
   out->type_ = plane_type(dtype);
   const auto n_bytes = checked_mul(out->n_panels(), out->panel_bytes());
@@ -14,7 +14,7 @@ Result<std::unique_ptr<PlaneWeight>> PlaneWeight::pack(DType dtype, const Shape&
   TAMIS_TRY(out->planes_, AlignedBytes::allocate(*n_bytes));
   const DTypeInfo& info = dtype_info(dtype);
   const PlaneType& type = *out->type_;
-  TAMIS_TRY_STATUS(for_panels(pool, out->n_panels(), [&](size_t i) {
+  TAMIS_TRY_STATUS(for_panels(packing, *out, [&](size_t i) {
     const auto* const from = reinterpret_cast<const uint8_t*>(out->row(i * kPanelRows));
     for (size_t block = 0; block < out->n_blocks(); block += out->step_blocks()) {
       const size_t first = block * type.block_len / info.block_len,

@@ -20,7 +20,7 @@ class PlaneWeight final : public CpuWeight {
  public:
   // Repacks all panels on the pool's threads. Requires: the type has planes. Errors: out_of_memory.
   static Result<std::unique_ptr<PlaneWeight>> pack(DType dtype, const Shape& shape, const std::byte* rows,
-                                                   const KernelTable& kernels, ThreadPool* pool);
+                                                   const KernelTable& kernels, const Packing& packing);
 
   size_t resident_bytes() const override { return planes_.size(); }
   bool reads_file() const override { return false; }

@@ -74,10 +74,12 @@ class CpuWeight : public WeightStorage {
   // Elements [first, first + n) of row i. Requires: both multiples of the type's block length.
   void decode(size_t i, size_t first, size_t n, float* out) const;
 
- protected:
-  const KernelTable& kernels() const { return kernels_; }
+  // Of the file.
   const std::byte* row(size_t i) const { return rows_ + i * row_bytes_; }
   size_t row_bytes() const { return row_bytes_; }
+
+ protected:
+  const KernelTable& kernels() const { return kernels_; }
 
   // scratch.floats() [n][16] = elements [first, first + n) of a panel's rows; rows past n_out are zero. n ≤ kFloatRun.
   void decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const;
@@ -100,14 +102,32 @@ class FileWeight final : public CpuWeight {
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
 };
 
-// fn(i) for every panel, on the pool's threads (null: this one). Errors: those of the pool.
+// What repacking runs on (null: this thread), and whom it tells of rows it is done with.
+struct Packing {
+  Packing(ThreadPool* threads = nullptr, Backend::OnTaken tell = nullptr) : pool(threads), on_taken(std::move(tell)) {}
+  ThreadPool* pool;
+  Backend::OnTaken on_taken;
+};
+
+// fn(i) for every panel of `weight`, some megabytes of its rows at a time. Errors: those of the pool.
 template <class Fn>
-Status for_panels(ThreadPool* pool, size_t n_panels, Fn&& fn) {
-  auto range = [&](size_t begin, size_t end, uint32_t) {
-    for (size_t i = begin; i < end; ++i) fn(i);
-  };
-  if (pool != nullptr) return pool->parallel_for(n_panels, 8, range);
-  range(0, n_panels, 0);
+Status for_panels(const Packing& packing, const CpuWeight& weight, Fn&& fn) {
+  constexpr size_t kPartBytes = size_t{8} << 20;
+  const size_t panel_bytes = kPanelRows * weight.row_bytes();
+  const size_t n_together = packing.on_taken ? std::max<size_t>(kPartBytes / panel_bytes, 1) : weight.n_panels();
+  for (size_t first = 0; first < weight.n_panels(); first += n_together) {
+    const size_t n = std::min(n_together, weight.n_panels() - first);
+    auto range = [&](size_t begin, size_t end, uint32_t) {
+      for (size_t i = begin; i < end; ++i) fn(first + i);
+    };
+    if (packing.pool == nullptr) {
+      range(0, n, 0);
+    } else {
+      TAMIS_TRY_STATUS(packing.pool->parallel_for(n, 8, range));
+    }
+    const size_t n_rows = std::min((first + n) * kPanelRows, weight.n_out()) - first * kPanelRows;
+    if (packing.on_taken) packing.on_taken({weight.row(first * kPanelRows), n_rows * weight.row_bytes()});
+  }
   return {};
 }
 

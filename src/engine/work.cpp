@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "base/dtype.h"
-
 namespace tamis {
 namespace {
 
@@ -17,8 +15,7 @@ class Counter {
   void add(const OwnedLinear& linear, double n_columns, double share) {
     if (linear.weight == nullptr) return;
     const WeightStorage& weight = *linear.weight;
-    const auto row_bytes = dtype_bytes(weight.dtype(), weight.n_in());
-    work_.weight_bytes += share * static_cast<double>(row_bytes.value_or(0)) * static_cast<double>(weight.n_out());
+    work_.weight_bytes += share * static_cast<double>(weight.resident_bytes());
     work_.macs += n_columns * static_cast<double>(weight.n_in()) * static_cast<double>(weight.n_out());
   }
   void add_experts(const std::vector<OwnedLinear>& experts, double n_used) {

@@ -133,6 +133,15 @@ void GgufFile::give_back(const GgufTensor& tensor) const {
   if (shard.file) shard.file->give_back(tensor.file_offset, tensor.size_bytes);
 }
 
+void GgufFile::give_back(std::span<const std::byte> bytes) const {
+  for (const GgufShard& shard : state_->shards) {
+    if (!shard.file) continue;
+    const std::span<const std::byte> mapped = shard.file->mapped();
+    if (bytes.data() < mapped.data() || bytes.data() >= mapped.data() + mapped.size()) continue;
+    return shard.file->give_back(static_cast<uint64_t>(bytes.data() - mapped.data()), bytes.size());
+  }
+}
+
 bool GgufFile::size_changed() const {
   return std::any_of(state_->shards.begin(), state_->shards.end(),
                      [](const GgufShard& shard) { return shard.file && shard.file->size_changed(); });

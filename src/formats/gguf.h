@@ -160,6 +160,8 @@ class GgufFile {
   std::span<const std::byte> data(const GgufTensor& tensor) const;
   // The tensor's pages leave this process's memory, if it is a mapped file's; touched again, they come again.
   void give_back(const GgufTensor& tensor) const;
+  // The same for bytes of one tensor.
+  void give_back(std::span<const std::byte> bytes) const;
   // The file changed size since it was opened: mapped data beyond its end must not be touched.
   bool size_changed() const;
 

@@ -73,7 +73,7 @@ Status Pass::allocate() {
     TAMIS_TRY(router_buffer_, backend_.alloc(n * hyper_.n_expert));
   } else {
     TAMIS_TRY(ff_buffer_, backend_.alloc(n * n_ff));
-    TAMIS_TRY(ff_scratch_buffer_, backend_.alloc(n * n_ff));
+    TAMIS_TRY(ff_scratch_buffer_, backend_.alloc(backend_.uses_scratch() ? n * n_ff : 0));
   }
   x_ = x_buffer_.view(n, hyper_.n_embd);
   normed_ = normed_buffer_.view(n, hyper_.n_embd);

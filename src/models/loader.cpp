@@ -217,7 +217,11 @@ Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptio
   model.warnings = std::move(plan.warnings);
   model.layers.resize(model.hyper.n_layers);
   Loader loader(file, backend, model, is_output_tied(plan));
-  for (const PlannedTensor& planned : plan.tensors) TAMIS_TRY_STATUS(loader.add(planned));
+  backend.set_on_taken([&file](std::span<const std::byte> bytes) { file.give_back(bytes); });
+  Status added;
+  for (size_t i = 0; added && i < plan.tensors.size(); ++i) added = loader.add(plan.tensors[i]);
+  backend.set_on_taken(nullptr);
+  TAMIS_TRY_STATUS(std::move(added));
   const uint32_t n_ctx = options.n_ctx != 0 ? options.n_ctx : model.hyper.n_ctx_train;
   loader.finish_rope(n_ctx > model.hyper.rope.n_ctx_original);
   TAMIS_TRY_STATUS(backend.finish());
