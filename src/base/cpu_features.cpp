@@ -72,4 +72,12 @@ bool request_tile_registers() {
 
 std::string cpu_model_name(const std::string& root) { return cpuinfo_value(root, "model name"); }
 
+void cpu_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
 }  // namespace tamis

@@ -29,4 +29,7 @@ bool request_tile_registers();
 
 std::string cpu_model_name(const std::string& root = "");  // "" when unknown
 
+// Lets the other thread of the core run for a moment (x86 `pause`, Arm `yield`): for loops that poll.
+void cpu_pause();
+
 }  // namespace tamis

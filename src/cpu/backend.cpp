@@ -16,22 +16,15 @@
 namespace tamis {
 namespace cpu {
 
-constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
-
 CpuBackend::CpuBackend(ThreadPool* pool, const KernelTable& kernels, CpuActivations activations, CpuLayout layout)
     : pool_(pool),
       kernels_(kernels),
       activations_(activations),
       layout_(layout),
+      buffers_(std::make_shared<BufferPool>()),
       scratch_(pool != nullptr ? pool->n_threads() : 1) {}
 
-Result<Buffer> CpuBackend::alloc(size_t n) {
-  const auto n_bytes = checked_mul(n, sizeof(float));
-  const auto padded = n_bytes ? checked_pad(std::max<uint64_t>(*n_bytes, 1), kAlignment) : std::nullopt;
-  void* const data = padded ? std::aligned_alloc(kAlignment, *padded) : nullptr;
-  if (data == nullptr) return fail(ErrorCode::out_of_memory, "no memory for {} floats", n);
-  return Buffer(static_cast<float*>(data), n, [](float* floats) { std::free(floats); });
-}
+Result<Buffer> CpuBackend::alloc(size_t n) { return BufferPool::take(buffers_, n); }
 
 void CpuBackend::upload(std::span<const float> from, TensorView to) {
   if (!from.empty()) std::memcpy(to.data, from.data(), from.size_bytes());

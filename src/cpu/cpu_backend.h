@@ -10,6 +10,7 @@
 #include "compute/backend.h"
 #include "cpu/attention_call.h"
 #include "cpu/backend.h"
+#include "cpu/buffer_pool.h"
 #include "cpu/kernels.h"
 #include "cpu/weight.h"
 
@@ -124,6 +125,7 @@ class CpuBackend final : public Backend {
   const KernelTable& kernels_;
   CpuActivations activations_;
   CpuLayout layout_;
+  std::shared_ptr<BufferPool> buffers_;
   std::vector<int8_t> packed_;    // columns of the running op
   std::vector<Scratch> scratch_;  // [n_threads]
   RopeTable rope_tables_[2];      // full and windowed layers may rotate differently

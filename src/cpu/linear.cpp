@@ -150,12 +150,15 @@ void CpuBackend::scale_and_shift(const Linear& linear, const PanelRange& range, 
 }
 
 void CpuBackend::write_tiles(const PanelRange& range, const float* tiles, TensorView out) {
-  for (size_t t = 0; t < range.n_columns; ++t) {
-    float* const row = out.row(range.first_column + t);
-    for (size_t p = 0; p < range.n_panels; ++p) {
-      const size_t first = (range.first_panel + p) * kPanelRows;
-      std::copy_n(tiles + (p * range.n_columns + t) * kPanelRows, std::min<size_t>(kPanelRows, out.n_cols - first),
-                  row + first);
+  for (size_t p = 0; p < range.n_panels; ++p) {
+    const size_t first = (range.first_panel + p) * kPanelRows;
+    const size_t n_rows = std::min<size_t>(kPanelRows, out.n_cols - first);
+    for (size_t t = 0; t < range.n_columns; ++t, tiles += kPanelRows) {
+      float* const to = out.row(range.first_column + t) + first;
+      if (n_rows == kPanelRows)
+        std::memcpy(to, tiles, kPanelRows * sizeof(float));
+      else
+        std::memcpy(to, tiles, n_rows * sizeof(float));
     }
   }
 }
