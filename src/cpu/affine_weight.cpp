@@ -1,3 +1,4 @@
+// Repacking at load; products through the affine kernel, or through floats with exact columns.
 #include "cpu/affine_weight.h"
 
 #include "base/checked.h"

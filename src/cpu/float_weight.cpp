@@ -1,3 +1,4 @@
+// Interleaving at load, and products through the float kernel.
 #include "cpu/float_weight.h"
 
 #include <algorithm>

@@ -58,7 +58,8 @@ Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view 
     if (!packed) return tl::unexpected<Error>(std::move(packed).error());
     return std::unique_ptr<WeightStorage>(*std::move(packed));
   };
-  switch (matrix_form(dtype, layout_, activations_)) {
+  const MatrixForm form = matrix_form(dtype, layout_, activations_);
+  switch (form) {
     case MatrixForm::planes:
       return as_storage(PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, {pool_, on_taken_}));
     case MatrixForm::floats:

@@ -99,8 +99,9 @@ TAMIS_INLINE int affine_sum_of_acts(const int8_t* acts, const AffineFormat& form
 
 // out[c] += (scale · activations' scale) · Σ, + offset · (activations' scale · their sum): one unit of a block of 32.
 template <AffineCodes kCodes, int NC>
-TAMIS_INLINE void affine_small_unit(const uint8_t* header, const uint8_t* codes, const AffineFormat& format,
-                                    int unit_len, int u, const int8_t* acts, F32x16* out) {
+TAMIS_INLINE void affine_small_unit(const uint8_t* header, const uint8_t* codes, const AffineFormat& format, int u,
+                                    const int8_t* acts, F32x16* out) {
+  const int unit_len = format.group_len % 32 == 0 ? 32 : 16;
   typename AffineSum<kCodes>::type sums[NC];
   affine_dot<kCodes, NC>(codes, format, unit_len, u, acts, sums);
   const F32x16 scale = f32_load(reinterpret_cast<const float*>(header));
@@ -196,7 +197,7 @@ TAMIS_INLINE void affine_small_blocks(const AffineFormat& format, const uint8_t*
         n_left = units_of_group;
       }
       --n_left;
-      affine_small_unit<kCodes, NC>(header, codes, format, unit_len, u, acts, acc);
+      affine_small_unit<kCodes, NC>(header, codes, format, u, acts, acc);
     }
 }
 
