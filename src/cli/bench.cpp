@@ -140,8 +140,9 @@ class BenchRun {
     BenchLine line{.subject = subject, .test = test, .test_time = utc_now()};
     {
       Progress progress("bench " + test.name(), ProgressUnit::items, n_repeats);
-      TAMIS_TRY(line.result, run_bench(loaded.engine, test, {n_repeats, !args_.flag("--no-warmup")}, &stop_flag(),
-                                       [&] { progress.advance(1); }));
+      TAMIS_TRY(line.result,
+                run_bench(loaded.engine, test, {n_repeats, !args_.flag("--no-warmup"), args_.flag("--profile")},
+                          &stop_flag(), [&] { progress.advance(1); }));
     }
     TAMIS_TRY(const MachineSpeed after, meter.measure());
     line.machine.read_bytes_per_s = std::max(machine.read_bytes_per_s, after.read_bytes_per_s);
@@ -192,6 +193,7 @@ Verb bench_verb() {
                .minimum = 1,
                .maximum = 1000000},
               {.names = "--no-warmup", .help = "count the first run too"},
+              {.names = "--profile", .help = "after each test, its time by part of the model"},
               {.names = "-o,--output",
                .kind = OptionKind::text,
                .value_name = "FORMAT",

@@ -77,10 +77,22 @@ std::string csv_row(const BenchLine& line, bool is_head) {
   std::string out;
   const Json row = bench_json(line);
   for (const auto& [key, value] : row.as_object()) {
-    if (value.is_array()) continue;
+    if (value.is_array() || value.is_object()) continue;
     out += (out.empty() ? "" : ",") + (is_head ? key : csv_cell(value));
   }
   return out + "\n";
+}
+
+// Where a test's time went.
+std::string parts_text(const BenchLine& line) {
+  if (line.result.parts.empty()) return "";
+  double total = 0;
+  for (const BenchPart& part : line.result.parts) total += part.seconds;
+  Table table({Align::left, Align::right, Align::right});
+  for (const BenchPart& part : line.result.parts)
+    table.add({part.name, fmt::format("{:.2f} ms", part.seconds * 1e3),
+               fmt::format("{:.1f} %", 100 * share(part.seconds, total))});
+  return "\n" + line.test.name() + "\n" + table.text();
 }
 
 }  // namespace
@@ -119,6 +131,11 @@ Json bench_json(const BenchLine& line) {
   out.set("read_share", share(read, machine.read_bytes_per_s));
   out.set("macs_per_s", macs).set("machine_macs_per_s", machine.int8_macs_per_s);
   out.set("mac_share", share(macs, machine.int8_macs_per_s));
+  if (!line.result.parts.empty()) {
+    Json parts = Json::object();
+    for (const BenchPart& part : line.result.parts) parts.set(part.name, part.seconds);
+    out.set("part_seconds", std::move(parts));
+  }
   return out.set("samples_ns", whole_numbers(ns)).set("samples_ts", numbers(line.rates()));
 }
 
@@ -149,7 +166,9 @@ std::string bench_tail(BenchFormat format, const std::vector<BenchLine>& lines) 
               "");
   table.add(kTitles);
   for (const BenchLine& line : lines) table.add(cells(line));
-  return table.text();
+  std::string text = table.text();
+  for (const BenchLine& line : lines) text += parts_text(line);
+  return text;
 }
 
 }  // namespace tamis::cli

@@ -21,6 +21,24 @@ class Bench {
     for (uint32_t i = 0; i < test.n_seqs; ++i) caches_.push_back(engine.model().make_cache(engine.kv_types()));
   }
 
+  // One repeat, timed part by part.
+  Result<std::vector<BenchPart>> profile() {
+    TAMIS_TRY_STATUS(reach_depth());
+    std::vector<BenchPart> parts;
+    auto last = std::chrono::steady_clock::now();
+    probe_ = [&](std::string_view name, int32_t, TensorView) {
+      const auto now = std::chrono::steady_clock::now();
+      auto part = std::ranges::find(parts, name, &BenchPart::name);
+      if (part == parts.end()) part = parts.insert(parts.end(), {std::string(name)});
+      part->seconds += std::chrono::duration<double>(now - last).count();
+      last = now;
+    };
+    const auto seconds = repeat();
+    probe_ = nullptr;
+    if (!seconds) return tl::unexpected<Error>(seconds.error());
+    return parts;
+  }
+
   // Seconds of one repeat.
   Result<double> repeat() {
     TAMIS_TRY_STATUS(reach_depth());
@@ -60,7 +78,8 @@ class Bench {
       const bool is_wanted = is_answered && begin + n == ids.size();
       TAMIS_TRY(logits_, engine_.forward({.tokens = ids.subspan(begin, n),
                                           .slots = slots_,
-                                          .logits_rows = std::span<const uint32_t>(&last, is_wanted ? 1 : 0)}));
+                                          .logits_rows = std::span<const uint32_t>(&last, is_wanted ? 1 : 0)},
+                                         probe_));
     }
     return {};
   }
@@ -77,7 +96,7 @@ class Bench {
         rows[i] = i;
         slots_.push_back({&caches_[i], test_.depth + step});
       }
-      TAMIS_TRY(logits_, engine_.forward({.tokens = tokens, .slots = slots_, .logits_rows = rows}));
+      TAMIS_TRY(logits_, engine_.forward({.tokens = tokens, .slots = slots_, .logits_rows = rows}, probe_));
     }
     return {};
   }
@@ -94,6 +113,7 @@ class Bench {
   std::vector<KvCache> caches_;
   std::vector<KvSlot> slots_;
   std::vector<float> logits_;
+  Probe probe_;
 };
 
 Work work_of_test(const Engine& engine, const BenchTest& test) {
@@ -138,6 +158,9 @@ Result<BenchResult> run_bench(const std::shared_ptr<const Engine>& engine, const
     TAMIS_TRY(const double seconds, bench.repeat());
     result.seconds.push_back(seconds);
     if (on_repeat) on_repeat();
+  }
+  if (repeats.has_profile) {
+    TAMIS_TRY(result.parts, bench.profile());
   }
   return result;
 }

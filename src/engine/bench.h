@@ -27,14 +27,23 @@ struct BenchTest {
   uint32_t n_positions() const { return depth + (n_prompt != 0 ? n_prompt : n_gen); }  // context it needs
 };
 
+// Seconds of a run spent until a named intermediate was there, since the one before it: "q" is the three products and
+// their rotation, "heads" attention, "ffn_hidden" gate and up, "ffn_out" down.
+struct BenchPart {
+  std::string name;
+  double seconds = 0;
+};
+
 struct BenchResult {
-  std::vector<double> seconds;  // of each repeat
-  Work work;                    // of one repeat
+  std::vector<double> seconds;   // of each repeat
+  Work work;                     // of one repeat
+  std::vector<BenchPart> parts;  // of one more run, in order of first appearance; empty unless asked for
 };
 
 struct BenchRepeats {
   uint32_t n = 5;
-  bool has_warm_up = true;  // one run before them that is not counted
+  bool has_warm_up = true;   // one run before them that is not counted
+  bool has_profile = false;  // one run after them that is timed part by part
 };
 
 // Runs the test; `on_repeat` (may be empty) is called after each repeat. Errors:

@@ -58,12 +58,12 @@ class Engine {
   Result<const ChatTemplate*> chat_template() const;
   bool has_chat_template() const { return model_.file.find("tokenizer.chat_template") != nullptr; }
 
-  // One step; see models/decoder.h. Steps of several threads take turns.
-  Result<std::vector<float>> forward(const Batch& batch) const;
+  // One step; see models/decoder.h. Steps of several threads take turns. With a trace directory `probe` is not called.
+  Result<std::vector<float>> forward(const Batch& batch, const Probe& probe = nullptr) const;
 
  private:
   Engine() = default;
-  Result<std::vector<float>> run_step(const Batch& batch) const;
+  Result<std::vector<float>> run_step(const Batch& batch, const Probe& probe) const;
   void give_back_rows(size_t n_tokens) const;
 
   Model model_;
