@@ -63,8 +63,7 @@ uint32_t count_cores(const std::string& root, const std::vector<uint32_t>& cpus)
 // Usable CPUs by node, in the order of the nodes' numbers. A CPU two nodes claim is the first's.
 std::vector<MemoryNode> read_nodes(const std::string& root, std::vector<uint32_t> cpus) {
   std::ranges::sort(cpus);
-  const auto [first, last] = std::ranges::unique(cpus);
-  cpus.erase(first, last);
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
   const std::string directory = root + "/sys/devices/system/node/";
   std::vector<MemoryNode> nodes;
   for (const uint32_t node :
