@@ -32,6 +32,9 @@ uint8_t* PlaneWeight::step_at(size_t panel, size_t block) const {
   return planes_.data() + blocks_before * type_->plane_block_bytes;
 }
 
+// Up to here a step's reading takes longer than its products, and the machine's own prefetcher does best alone.
+constexpr size_t kFewColumns = 15;
+
 void PlaneWeight::multiply_step(const PanelRange& range, size_t block, const Columns& columns, PanelScratch& scratch,
                                 float* tiles) const {
   const size_t n_here = blocks_at(block), step_bytes = n_here * type_->plane_block_bytes;
@@ -51,13 +54,13 @@ void PlaneWeight::multiply_step(const PanelRange& range, size_t block, const Col
                                            .acc = tiles + p * range.n_columns * kPanelRows,
                                            .is_added = block != 0,
                                            .next = next,
-                                           .next_bytes = next != nullptr && columns.n > 4 ? step_bytes : 0});
+                                           .next_bytes = next != nullptr && columns.n > kFewColumns ? step_bytes : 0});
   }
 }
 
 void PlaneWeight::multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const {
   // Few columns: run by run, as they lie in memory. Many: each step for all panels, while its columns' codes are near.
-  const size_t together = columns.n <= 4 ? kPanelsTogether : range.n_panels;
+  const size_t together = columns.n <= kFewColumns ? kPanelsTogether : range.n_panels;
   for (size_t p = 0; p < range.n_panels; p += together) {
     PanelRange part = range;
     part.first_panel += p;
