@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/topology.h"
 #include "base/env.h"
 #include "base/rng.h"
+#include "base/topology.h"
 #include "cpu/dispatch.h"
 #include "cpu/planes.h"
 

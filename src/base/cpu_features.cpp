@@ -74,7 +74,7 @@ std::string cpu_model_name(const std::string& root) { return cpuinfo_value(root,
 
 void cpu_pause() {
 #if defined(__x86_64__)
-  __builtin_ia32_pause();
+  asm volatile("pause" ::: "memory");
 #elif defined(__aarch64__)
   asm volatile("yield" ::: "memory");
 #endif

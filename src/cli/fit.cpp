@@ -112,7 +112,7 @@ std::string as_json(const Fit& fit, const Args& args) {
 std::string as_text(const Fit& fit, const Style& style) {
   const MemoryPlan& memory = fit.memory;
   Table table({Align::left, Align::right, Align::left}, "");
-  auto row = [&](std::string_view name, uint64_t bytes, std::string note) {
+  auto row = [&](std::string_view name, uint64_t bytes, const std::string& note) {
     table.add({std::string(name), human_bytes(bytes), style.dim(note)});
   };
   row("weights", memory.weights + memory.vectors, "matrices and vectors in memory");

@@ -67,7 +67,9 @@ TEST(Facade, CompleteStreamsWhatItReturns) {
 
 TEST(Facade, LogitsOfBothBackendsAgree) {
   const std::vector<int32_t> ids = {1, 2, 3, 4};
-  const auto cpu = tiny({.activations = "f32"}).logits(ids);
+  tamis::api::ModelOptions exact;
+  exact.activations = exact.cache_type_k = exact.cache_type_v = "f32";
+  const auto cpu = tiny(exact).logits(ids);
   const auto reference = tiny({.backend = "reference"}).logits(ids);
   ASSERT_TRUE(cpu.has_value() && reference.has_value());
   ASSERT_EQ(cpu->size(), ids.size() * tiny().info().n_vocab);

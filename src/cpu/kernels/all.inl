@@ -25,10 +25,10 @@
 //
 #include "cpu/kernels/activation.inl"
 #include "cpu/kernels/attention.inl"
-#include "cpu/kernels/rope.inl"
 #include "cpu/kernels/decode.inl"
 #include "cpu/kernels/multiply.inl"
 #include "cpu/kernels/plane_types.inl"
+#include "cpu/kernels/rope.inl"
 //
 #include "cpu/kernels/plane_matrix.inl"
 //

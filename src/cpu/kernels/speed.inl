@@ -13,8 +13,8 @@ static uint64_t read_loop(const uint64_t* words, size_t n_words) {
   return sum;
 }
 
-// kTileColumns columns (4 · kTileColumns bytes at `quads`) times 8 vectors of codes (512 bytes), n_rounds times. Returns
-// the number of multiply-adds; keep() holds the compiler to doing them.
+// kTileColumns columns (4 · kTileColumns bytes at `quads`) times 8 vectors of codes (512 bytes), n_rounds times.
+// Returns the number of multiply-adds; keep() holds the compiler to doing them.
 static uint64_t int8_loop(const uint8_t* codes, const int8_t* quads, uint64_t n_rounds) {
   GroupAcc acc[kTileColumns];
   TAMIS_UNROLL for (int c = 0; c < kTileColumns; ++c) acc[c] = group_start();
