@@ -23,7 +23,7 @@ Result<std::unique_ptr<AffineWeight>> AffineWeight::pack(DType dtype, const Shap
 
 void AffineWeight::multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch,
                             float* tiles) const {
-  if (is_exact_) return multiply_exact(range, columns, scratch, tiles);
+  if (is_exact_) return multiply_decoded(range, columns, scratch, tiles);
   const size_t step_len = Columns::step_len(columns.n, n_in());
   for (size_t first = 0; first < n_in(); first += step_len) {
     const size_t n_here = std::min(step_len, n_in() - first) / format_->block_len;
@@ -43,23 +43,8 @@ void AffineWeight::multiply(const PanelRange& range, const Columns& columns, Pan
   }
 }
 
-void AffineWeight::multiply_exact(const PanelRange& range, const Columns& columns, PanelScratch& scratch,
-                                  float* tiles) const {
-  for (size_t p = 0; p < range.n_panels; ++p) {
-    const uint8_t* const panel = panels_.data() + (range.first_panel + p) * panel_bytes();
-    for (size_t k = 0; k < n_in(); k += kFloatRun) {
-      const size_t n_here = std::min(kFloatRun, n_in() - k);
-      unpack_affine(*format_, panel, k, n_here, scratch.floats());
-      kernels().multiply_floats({.panel = scratch.floats(),
-                                 .kind = FloatKind::f32,
-                                 .x = columns.x + range.first_column * columns.x_stride + k,
-                                 .x_stride = columns.x_stride,
-                                 .n_columns = range.n_columns,
-                                 .k = n_here,
-                                 .acc = tiles + p * range.n_columns * kPanelRows,
-                                 .is_added = k != 0});
-    }
-  }
+void AffineWeight::decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const {
+  unpack_affine(*format_, panels_.data() + panel_idx * panel_bytes(), first, n, scratch.floats());
 }
 
 }  // namespace tamis::cpu

@@ -26,11 +26,13 @@ class AffineWeight final : public CpuWeight {
   }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
 
+ protected:
+  void decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const override;
+
  private:
   using CpuWeight::CpuWeight;
 
   size_t panel_bytes() const { return affine_panel_bytes(*format_, n_in()); }
-  void multiply_exact(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const;
 
   const AffineFormat* format_ = nullptr;
   bool is_exact_ = false;

@@ -42,28 +42,12 @@ void CpuBackend::gather_rows(TensorView x, std::span<const uint32_t> rows, Tenso
   });
 }
 
-float CpuBackend::dot(const float* a, const float* b, size_t n) const {
-  float out = 0;
-  MultiplyTask task{};
-  task.n_rows = 1;
-  task.n_tokens = 1;
-  task.out = &out;
-  for (size_t k = 0; k < n; k += kChunk) {
-    task.w = a + k;
-    task.x = b + k;
-    task.k = std::min(kChunk, n - k);
-    task.is_added = k != 0;
-    kernels_.multiply(task);
-  }
-  return out;
-}
-
 void CpuBackend::rms_norm(TensorView x, const float* weight, float eps, TensorView out) {
   for_ranges(x.n_rows, 0, 4 * x.n_cols, [=, this](size_t begin, size_t end, uint32_t) {
     for (size_t i = begin; i < end; ++i) {
       const float* const in = x.row(i);
       float* const to = out.row(i);
-      const double mean_square = static_cast<double>(dot(in, in, x.n_cols)) / static_cast<double>(x.n_cols);
+      const double mean_square = static_cast<double>(kernels_.dot(in, in, x.n_cols)) / static_cast<double>(x.n_cols);
       const auto factor = static_cast<float>(1.0 / std::sqrt(mean_square + static_cast<double>(eps)));
       if (weight != nullptr) {
         for (size_t k = 0; k < x.n_cols; ++k) to[k] = in[k] * factor * weight[k];

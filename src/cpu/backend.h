@@ -1,7 +1,7 @@
-// The CPU backend. Weights of types with planes are repacked at load and multiplied as integers with activations
-// rounded to 8 bits; others, and all of them with exact activations, stay in the file's form (mapped), are decoded
-// block by block as they are used and multiplied in float32. Same ops and same exactness rule as compute/backend.h
-// says: a token's bits depend neither on the batch, nor on the number of threads, nor on the target.
+// The CPU backend. Quantized weights are repacked at load and multiplied as integers with activations rounded to 8
+// bits; plain numbers, and all of them with exact activations, are multiplied in float32. Same ops and same exactness
+// rule as compute/backend.h says: a token's bits depend neither on the batch, nor on the number of threads, nor on the
+// target.
 #pragma once
 
 #include <cstdint>

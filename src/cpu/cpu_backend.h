@@ -119,7 +119,6 @@ class CpuBackend final : public Backend {
   void activate_range(float* x, const float* factor, size_t n, Activation activation) const;
   const RopeTable& rope_table(std::span<const uint32_t> positions, const RopeParams& params);
   static void softcap_range(float* x, size_t n, float cap);
-  float dot(const float* a, const float* b, size_t n) const;
 
   ThreadPool* pool_;
   const KernelTable& kernels_;

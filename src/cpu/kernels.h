@@ -25,24 +25,9 @@ struct DecodeKernel {
   void (*decode)(const uint8_t* blocks, float* out, size_t n_blocks);
 };
 
-// out[t · out_stride + r] = w_r · x_t for rows r < n_rows, tokens t < n_tokens, over k ≤ kChunk elements; or added to
-// out.
-struct MultiplyTask {
-  const float* w;
-  size_t w_stride;
-  size_t n_rows;
-  const float* x;
-  size_t x_stride;
-  size_t n_tokens;
-  size_t k;
-  float* out;
-  size_t out_stride;
-  bool is_added;
-};
-
 struct KernelTable {
   const char* name;
-  void (*multiply)(const MultiplyTask& task);
+  float (*dot)(const float* a, const float* b, size_t n);
 
   // Attention of some columns (kernels/attention.h): queries laid out; one split of keys into task.part; task.part into
   // the total of the splits before it; the total into rows out[c] [v_dim].

@@ -88,7 +88,7 @@ void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* act
   struct Part {
     std::span<const LinearJob> jobs;
     const LinearGroup* group;
-    size_t n_panels, chunk, end;  // end: after its last item
+    size_t n_panels, end;  // end: after its last item
   };
   std::vector<Part> parts;
   size_t n_panels_in_all = 0, n_items = 0, n_columns = 0, cost = 0;
@@ -97,7 +97,7 @@ void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* act
     n_columns = std::max(n_columns, group.x.n_rows);
     for (size_t j = 0; j < group.jobs.size(); j += n_fused) {
       const size_t n = cpu_weight(*group.jobs[j].linear).n_panels();
-      parts.push_back({group.jobs.subspan(j, n_fused), &group, n, 0, 0});
+      parts.push_back({group.jobs.subspan(j, n_fused), &group, n, 0});
       n_panels_in_all += n;
       cost += n * kPanelRows * group.x.size() * n_fused;
     }

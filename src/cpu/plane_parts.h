@@ -55,6 +55,15 @@ void put_vectors(const uint8_t* codes, int n_codes, int row, uint8_t* vectors) {
   for (int i = 0; i < n_codes * kBits / 32; ++i)
     put_vector<kBits, kFirst>(codes + i * 32 / kBits, row, vectors + 64 * i);
 }
+// Units of kCodes codes, one after another: a vector of the bits from kLow on, then vectors of the kLow bits below.
+template <int kHigh, int kLow, int kCodes>
+void put_split_units(const uint8_t* codes, int row, uint8_t* units) {
+  constexpr int kUnitBytes = 64 + kCodes * kLow / 32 * 64;
+  for (int i = 0; i < 256 / kCodes; ++i, codes += kCodes, units += kUnitBytes) {
+    put_vector<kHigh, kLow>(codes, row, units);
+    put_vectors<kLow>(codes, kCodes, row, units + 64);
+  }
+}
 inline void put_half(uint16_t value, int row, uint8_t* p) { std::memcpy(p + 2 * row, &value, 2); }
 // Two neighbouring groups a row.
 inline void put_group_bytes(const uint8_t* values, int n_groups, int row, uint8_t* p) {

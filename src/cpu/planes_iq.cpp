@@ -120,11 +120,7 @@ void put_nibbles(const Parts& p, int row, uint8_t* b) {
 template <const SuperLayout& kLayout>
 void put_three_bits(const Parts& p, int row, uint8_t* b) {
   put_header(kLayout, p, row, b);
-  for (int i = 0; i < 8; ++i) {
-    uint8_t* unit = b + kLayout.units + 192 * i;
-    put_vector<1, 2>(p.codes + 32 * i, row, unit);
-    put_vectors<2>(p.codes + 32 * i, 32, row, unit + 64);
-  }
+  put_split_units<1, 2, 32>(p.codes, row, b + kLayout.units);
 }
 void put_iq1_s(const Parts& p, int row, uint8_t* b) {
   put_header(kLayoutIQ1S, p, row, b);

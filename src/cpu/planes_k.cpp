@@ -101,11 +101,7 @@ void put_q2_k(const Parts& p, int row, uint8_t* b) {
 }
 void put_q3_k(const Parts& p, int row, uint8_t* b) {
   put_header(kLayoutQ3K, p, row, b);
-  for (int i = 0; i < 8; ++i) {
-    uint8_t* unit = b + kLayoutQ3K.units + 192 * i;
-    put_vector<1, 2>(p.codes + 32 * i, row, unit);
-    put_vectors<2>(p.codes + 32 * i, 32, row, unit + 64);
-  }
+  put_split_units<1, 2, 32>(p.codes, row, b + kLayoutQ3K.units);
 }
 void put_q4_k(const Parts& p, int row, uint8_t* b) {
   put_header(kLayoutQ4K, p, row, b);
@@ -115,19 +111,11 @@ void put_q4_k(const Parts& p, int row, uint8_t* b) {
 void put_q5_k(const Parts& p, int row, uint8_t* b) {
   put_header(kLayoutQ5K, p, row, b);
   put_half(p.m, row, b + kLayoutQ5K.dmin);
-  for (int i = 0; i < 8; ++i) {
-    uint8_t* unit = b + kLayoutQ5K.units + 320 * i;
-    put_vector<1, 4>(p.codes + 32 * i, row, unit);
-    put_vectors<4>(p.codes + 32 * i, 32, row, unit + 64);
-  }
+  put_split_units<1, 4, 32>(p.codes, row, b + kLayoutQ5K.units);
 }
 void put_q6_k(const Parts& p, int row, uint8_t* b) {
   put_header(kLayoutQ6K, p, row, b);
-  for (int i = 0; i < 16; ++i) {
-    uint8_t* unit = b + kLayoutQ6K.units + 192 * i;
-    put_vector<2, 4>(p.codes + 16 * i, row, unit);
-    put_vectors<4>(p.codes + 16 * i, 16, row, unit + 64);
-  }
+  put_split_units<2, 4, 16>(p.codes, row, b + kLayoutQ6K.units);
 }
 void put_ternary(const Parts& p, int row, uint8_t* b) {
   put_header(kLayoutTernary, p, row, b);

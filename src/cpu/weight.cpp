@@ -1,4 +1,4 @@
-// Matrices in the file's bytes.
+// Rows of the file decoded, and products through them.
 #include "cpu/weight.h"
 
 #include <algorithm>
@@ -39,7 +39,8 @@ void CpuWeight::decode_panel(size_t panel_idx, size_t first, size_t n, PanelScra
     for (size_t r = 0; r < kPanelRows; ++r) out[r] = r < n_rows ? scratch.rows[r * PanelScratch::kRowStride + k] : 0.0f;
 }
 
-void FileWeight::multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const {
+void CpuWeight::multiply_decoded(const PanelRange& range, const Columns& columns, PanelScratch& scratch,
+                                 float* tiles) const {
   for (size_t p = 0; p < range.n_panels; ++p) {
     for (size_t k = 0; k < n_in(); k += kFloatRun) {
       const size_t n_here = std::min(kFloatRun, n_in() - k);

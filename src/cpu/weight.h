@@ -82,7 +82,9 @@ class CpuWeight : public WeightStorage {
   const KernelTable& kernels() const { return kernels_; }
 
   // scratch.floats() [n][16] = elements [first, first + n) of a panel's rows; rows past n_out are zero. n ≤ kFloatRun.
-  void decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const;
+  virtual void decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const;
+  // multiply() for columns of floats, through decode_panel.
+  void multiply_decoded(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const;
 
  private:
   const KernelTable& kernels_;
@@ -99,7 +101,9 @@ class FileWeight final : public CpuWeight {
 
   size_t resident_bytes() const override { return n_out() * row_bytes(); }
   ColumnForm column_form() const override { return ColumnForm::f32; }
-  void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
+  void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override {
+    multiply_decoded(range, columns, scratch, tiles);
+  }
 };
 
 // What repacking runs on (null: this thread), and whom it tells of rows it is done with.

@@ -3,29 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/base/fake_tree.h"
 
 namespace tamis {
 namespace {
 
-class CpuFeatures : public testing::Test {
- protected:
-  void SetUp() override {
-    root_ = testing::TempDir() + "tamis_cpu_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = root_ + path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text;
-  }
-
-  std::string root_;
-};
+using CpuFeatures = test::FakeTree;
 
 TEST_F(CpuFeatures, Flags) {
   write("/proc/cpuinfo",

@@ -3,27 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/base/fake_tree.h"
 
 namespace tamis {
 namespace {
 
-class UsableMemory : public testing::Test {
+class UsableMemory : public test::FakeTree {
  protected:
   void SetUp() override {
-    root_ = testing::TempDir() + "tamis_memory_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(root_);
+    FakeTree::SetUp();
     write("/proc/meminfo", "MemTotal:        1000 kB\nMemFree: 5 kB\n");
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = root_ + path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text;
-  }
-  std::string root_;
 };
 
 TEST_F(UsableMemory, IsThePhysicalMemoryWithoutLimits) {

@@ -3,34 +3,21 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
+
+#include "tests/base/fake_tree.h"
 
 namespace tamis {
 namespace {
 
-class TopologyTest : public testing::Test {
+class TopologyTest : public test::FakeTree {
  protected:
-  void SetUp() override {
-    root_ = testing::TempDir() + "tamis_topology_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void write(const std::string& path, const std::string& text) {
-    const std::filesystem::path full = root_ + path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text;
-  }
   void add_cpu(uint32_t cpu, uint32_t package, uint32_t core) {
     const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
     write(topology + "physical_package_id", std::to_string(package) + "\n");
     write(topology + "core_id", std::to_string(core) + "\n");
   }
-
-  std::string root_;
 };
 
 TEST_F(TopologyTest, CountsHyperThreadsOnce) {

@@ -26,7 +26,7 @@
 #include "cpu/kernels/activation.inl"
 #include "cpu/kernels/attention.inl"
 #include "cpu/kernels/decode.inl"
-#include "cpu/kernels/multiply.inl"
+#include "cpu/kernels/dot.inl"
 #include "cpu/kernels/plane_types.inl"
 #include "cpu/kernels/rope.inl"
 //
@@ -47,7 +47,7 @@ extern const KernelTable kTable;
 #define TAMIS_TEXT(x) TAMIS_TEXT_(x)
 const KernelTable kTable = {
     TAMIS_TEXT(TAMIS_TARGET),
-    multiply,
+    dot,
     pack_queries,
     attend,
     merge_attention,

@@ -2,8 +2,6 @@
 // this file.
 #define TAMIS_TARGET avx512_emulated
 #define TAMIS_VECTOR_FLOATS 16
-#define TAMIS_TILE_ROWS 4
-#define TAMIS_TILE_TOKENS 4
 #define TAMIS_UNROLL
 #define TAMIS_INLINE static __attribute__((noinline, unused))  // inlined, emulated vectors take minutes to compile
 #define TAMIS_INT_VOCABULARY "cpu/simd/int_avx512.h"
