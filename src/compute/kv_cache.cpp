@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <new>
 
 #include "base/checked.h"
@@ -159,8 +158,7 @@ KvCache::KvCache(std::vector<KvLayerShape> layers, const KvTypes& types) : layer
     const auto size = checked_mul(head_bytes, layer.n_head_kv);
     end = end && size ? checked_add(*end, *size) : std::nullopt;
   }
-  // A page that no machine can hold is refused when it is asked for.
-  page_bytes_ = end ? *end : std::numeric_limits<size_t>::max() / kAlignment * kAlignment;
+  page_bytes_ = end;
 }
 
 void KvCache::Free::operator()(std::byte* page) const { std::free(page); }
@@ -170,7 +168,8 @@ Status KvCache::reserve(uint32_t n) {
     return fail(ErrorCode::out_of_memory, "no memory for the keys and values of {} positions", n);
   };
   const size_t n_pages = (size_t{n} + kPageTokens - 1) / kPageTokens;
-  const size_t n_bytes = std::max(page_bytes_, kAlignment);
+  if (!page_bytes_) return no_memory();
+  const size_t n_bytes = std::max(*page_bytes_, kAlignment);
   try {
     if (n_pages > pages_.capacity()) pages_.reserve(std::max(n_pages, 2 * pages_.size()));
   } catch (const std::bad_alloc&) {

@@ -63,7 +63,7 @@ class KvCache {
   uint32_t n_layers() const { return static_cast<uint32_t>(layers_.size()); }
   const KvLayerShape& layer(uint32_t layer_idx) const { return layers_[layer_idx]; }
   const KvTypes& types() const { return types_; }
-  size_t size_bytes() const { return pages_.size() * page_bytes_; }  // of all pages held
+  size_t size_bytes() const { return pages_.size() * page_bytes_.value_or(0); }  // of all pages held
 
   // Makes room for positions below n; existing rows keep their place. Errors: out_of_memory (the cache stays usable).
   Status reserve(uint32_t n);
@@ -99,7 +99,7 @@ class KvCache {
   std::vector<KvLayerShape> layers_;
   std::vector<LayerPlace> places_;  // [n_layers]
   KvTypes types_;
-  size_t page_bytes_ = 0;
+  std::optional<size_t> page_bytes_ = 0;  // nothing: more than 64 bits hold
   std::vector<std::unique_ptr<std::byte[], Free>> pages_;
   uint32_t n_tokens_ = 0;
 };
