@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/thread_pool.h"
+#include "compute/reference.h"
 #include "cpu/backend.h"
 #include "cpu/dispatch.h"
 #include "quants/registry.h"
@@ -37,6 +38,10 @@ Synthetic make_model(const ArchSpec& arch, bool with_experts, size_t turn) {
   model.ids.resize(kTokens);
   for (size_t i = 0; i < kTokens; ++i) model.ids[i] = static_cast<int32_t>((i * i + 7 * i + turn) % 30);
   return model;
+}
+
+bool has_form(const ArchSpec& arch, bool with_experts) {
+  return arch.block.moe.need != (with_experts ? Need::none : Need::required);
 }
 
 struct Sequence {
@@ -136,10 +141,32 @@ TEST(SameBits, EveryArchitectureWithIntegerActivations) {
   for (const std::string_view name : arch_names()) {
     const ArchSpec arch = *find_arch(name);
     for (const bool with_experts : {false, true}) {
-      if ((with_experts && arch.block.moe.need == Need::none) ||
-          (!with_experts && arch.block.moe.need == Need::required))
-        continue;
+      if (!has_form(arch, with_experts)) continue;
       expect_same_bits(make_model(arch, with_experts, turn++), CpuActivations::q8);
+    }
+  }
+}
+
+// Every op is off by at most (k/16 + 10) half-ulps of its largest output, k ≤ 512, and a network of these weights (gain
+// 2 at most) no more than doubles in each of its two layers what enters it; some 40 ops follow one another.
+TEST(SameBits, ExactActivationsStayNearTheReference) {
+  constexpr double kBound = 40 * (512 / 16 + 10) * 4 * 0x1p-24;  // of the largest logit
+  const auto cpu = make_cpu_backend(nullptr, "", CpuActivations::f32);
+  const auto reference = make_reference_backend();
+  for (const std::string_view name : arch_names()) {
+    const ArchSpec arch = *find_arch(name);
+    for (const bool with_experts : {false, true}) {
+      if (!has_form(arch, with_experts)) continue;
+      const Synthetic synthetic = make_model(arch, with_experts, 3);
+      const auto model = load_model(test::open_synthetic(synthetic), **cpu);
+      const auto exact = load_model(test::open_synthetic(synthetic), *reference);
+      ASSERT_TRUE(model.has_value() && exact.has_value());
+      const std::vector<float> out = in_chunks(*model, **cpu, synthetic.ids, 512);
+      const std::vector<float> truth = in_chunks(*exact, *reference, synthetic.ids, 512);
+      double largest = 0;
+      for (const float logit : truth) largest = std::max(largest, std::abs(static_cast<double>(logit)));
+      for (size_t i = 0; i < truth.size(); ++i)
+        ASSERT_NEAR(out[i], truth[i], kBound * largest) << name << (with_experts ? ", experts" : "") << ", logit " << i;
     }
   }
 }
