@@ -88,14 +88,12 @@ class SelfCheck {
       const std::string path = dir_.file(dtype_name(type));
       TAMIS_TRY(const GgufFile file, GgufFile::open(source));
       TAMIS_TRY_STATUS(reencode(file, type, path));
-      for (const std::string_view layout : layouts()) TAMIS_TRY_STATUS(check(base, type, path, layout));
+      for (const std::string_view layout : {"planes", "affine"}) TAMIS_TRY_STATUS(check(base, type, path, layout));
     }
     return serve(dir_.file(dtype_name(DType::q4_k)));
   }
 
  private:
-  static std::vector<std::string_view> layouts() { return {"planes", "affine"}; }
-
   std::vector<TokenId> ids(uint32_t n_vocab) const {
     Rng rng(kSeed);
     std::vector<TokenId> out;
@@ -108,6 +106,7 @@ class SelfCheck {
     EngineOptions options;
     options.n_ctx = kTokens + kServedTokens;
     options.has_tokenizer = false;
+    TAMIS_TRY(options.kv_types, make_kv_types("", "", backend));
     TAMIS_TRY(const uint32_t n_threads, integer_option(args_, "--threads", 0));
     Check out;
     out.loaded.pool = ThreadPool::create(n_threads);
@@ -212,8 +211,7 @@ Verb selfcheck_verb() {
       .summary = "export, reload, compare and serve a small model, to see that all of it works here",
       .details =
           "Without -m: a model of 4 million random weights. It is written as Q8_0 and as Q4_K, loaded in every layout, "
-          "and "
-          "its logits on 32 tokens are compared with the original's: a JSON line for each, then the 8 tokens that "
+          "and its logits on 32 tokens are compared with the original's: a JSON line for each, then the 8 tokens that "
           "follow, served from Q4_K. relative_logit_error is what the type costs, with exact activations; "
           "relative_logit_error_served what it costs with 8-bit activations.",
       .positionals = {},

@@ -57,7 +57,8 @@ Status Backend::moe_ffn(TensorView x, const Experts& experts, const Routing& rou
   const SortedAssignments sorted = sort_by_expert(routing, experts.gate.size());
   const size_t n_total = routing.expert.size(), n_ff = experts.gate[0].weight->n_out();
   TAMIS_TRY(const Buffer gathered, alloc(n_total * x.n_cols));
-  TAMIS_TRY(const Buffer hidden, alloc(2 * n_total * n_ff));
+  TAMIS_TRY(const Buffer hidden, alloc(n_total * n_ff));
+  TAMIS_TRY(const Buffer scratch, alloc(uses_scratch() ? n_total * n_ff : 0));
   TAMIS_TRY(const Buffer answers, alloc(n_total * out.n_cols));  // expert by expert
   std::vector<uint32_t> rows(n_total), place(n_total);  // place: where in `answers` entry token·n_used+rank lies
   for (uint32_t i = 0; i < n_total; ++i) {
@@ -67,7 +68,7 @@ Status Backend::moe_ffn(TensorView x, const Experts& experts, const Routing& rou
   const TensorView input = gathered.view(n_total, x.n_cols), inner = hidden.view(n_total, n_ff);
   const TensorView parts = answers.view(n_total, out.n_cols);
   gather_rows(x, rows, input);
-  expert_gate_up(input, experts, sorted.rows, inner, {inner.data + n_total * n_ff, n_total, n_ff});
+  expert_gate_up(input, experts, sorted.rows, inner, scratch.view(n_total, n_ff));
   expert_down(inner, experts, sorted.rows, parts);
 
   std::vector<uint32_t> at(out.n_rows);

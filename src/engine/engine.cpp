@@ -124,6 +124,7 @@ Result<std::vector<float>> Engine::run_step(const Batch& batch, const Probe& pro
   auto logits =
       tamis::forward(model_, *backend_, batch, [&](std::string_view name, int32_t layer_idx, TensorView value) {
         trace_->add(name, layer_idx, value, *backend_);
+        if (probe) probe(name, layer_idx, value);
       });
   TAMIS_TRY_STATUS(trace_->finish_step());
   return logits;

@@ -58,7 +58,7 @@ class Engine {
   Result<const ChatTemplate*> chat_template() const;
   bool has_chat_template() const { return model_.file.find("tokenizer.chat_template") != nullptr; }
 
-  // One step; see models/decoder.h. Steps of several threads take turns. With a trace directory `probe` is not called.
+  // One step; see models/decoder.h. Steps of several threads take turns.
   Result<std::vector<float>> forward(const Batch& batch, const Probe& probe = nullptr) const;
 
  private:
@@ -84,6 +84,6 @@ class Engine {
 Error as_file_error(Error error);
 
 // Bytes of keys and values of `n_ctx` tokens; nothing when the number does not fit 64 bits. Requires: check_kv_types.
-std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types = {DType::f16, DType::f16});
+std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types);
 
 }  // namespace tamis

@@ -15,7 +15,6 @@ class CountedStorage final : public WeightStorage {
  public:
   using WeightStorage::WeightStorage;
   size_t resident_bytes() const override { return 0; }
-  bool reads_file() const override { return true; }
 };
 
 // Counts what a step allocates; computes nothing.
