@@ -2,6 +2,7 @@
 #include "quants/registry.h"
 
 #include <array>
+#include <cmath>
 
 #include "base/fault.h"
 #include "quants/iq1_m.h"
@@ -131,6 +132,41 @@ Status encode_plain(DType dtype, std::span<const float> values, std::span<std::b
     return fail(ErrorCode::shape, "{} blocks of {} need {} bytes each, {} bytes given", n_blocks, info.name,
                 info.block_bytes, blocks.size());
   type.encode_plain(values.data(), blocks.data(), n_blocks);
+  return {};
+}
+
+namespace {
+
+Status check_importance(std::span<const float> importance, uint64_t row_len) {
+  if (!importance.empty() && importance.size() != row_len)
+    return fail(ErrorCode::shape, "importance of {} columns, expected {}", importance.size(), row_len);
+  for (size_t i = 0; i < importance.size(); ++i)
+    if (!(importance[i] >= 0.0f) || std::isinf(importance[i]))
+      return fail(ErrorCode::invalid_argument, "importance of column {} is {}, expected a finite number >= 0", i,
+                  importance[i]);
+  return {};
+}
+
+}  // namespace
+
+Status encode_rows(DType dtype, EncodeMethod method, std::span<const float> values, uint64_t row_len,
+                   std::span<const float> importance, std::span<std::byte> blocks) {
+  const QuantType& type = quant_type(dtype);
+  const DTypeInfo& info = dtype_info(dtype);
+  if (method == EncodeMethod::plain || type.encode_fast == nullptr) return encode_plain(dtype, values, blocks);
+  if (row_len == 0 || row_len % info.block_len != 0 || values.size() % row_len != 0)
+    return fail(ErrorCode::shape, "{} values in rows of {} are not whole rows of whole blocks of {} ({})",
+                values.size(), row_len, info.name, info.block_len);
+  TAMIS_TRY_STATUS(check_importance(importance, row_len));
+  const size_t blocks_per_row = row_len / info.block_len;
+  const size_t n_rows = values.size() / row_len;
+  if (blocks.size() / info.block_bytes / blocks_per_row < n_rows)
+    return fail(ErrorCode::shape, "{} rows of {} blocks of {} need {} bytes a block, {} bytes given", n_rows,
+                blocks_per_row, info.name, info.block_bytes, blocks.size());
+  const float* weights = importance.empty() ? nullptr : importance.data();
+  for (size_t row = 0; row < n_rows; ++row)
+    type.encode_fast(values.data() + row * row_len, weights, blocks.data() + row * blocks_per_row * info.block_bytes,
+                     blocks_per_row);
   return {};
 }
 

@@ -25,6 +25,10 @@ struct QuantType {
   void (*decode)(const std::byte* blocks, float* out, size_t n_blocks);
   // The textbook encoder (round to nearest on the block's own range); null when the type has none yet.
   void (*encode_plain)(const float* values, std::byte* blocks, size_t n_blocks);
+  // The searching encoder of one row: codes and scales of little error weighted by importance. `importance`: one
+  // finite number >= 0 for each of the n_blocks·block_len values, or null; any float as a value gives codes in range.
+  // Null when the type has none: plain serves.
+  void (*encode_fast)(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) = nullptr;
 };
 
 // The row of a type. Every DType a file may hold has one.
@@ -37,6 +41,18 @@ void decode(DType dtype, const std::byte* blocks, std::span<float> out);
 // The same for sizes that nobody has checked yet. Errors: shape when out.size() is not a whole number of blocks, or
 // `blocks` holds fewer.
 Status decode_checked(DType dtype, std::span<const std::byte> blocks, std::span<float> out);
+
+enum class EncodeMethod : uint8_t {
+  plain,  // the textbook encoder
+  fast,   // the search of encode_fast; the textbook encoder of types without one
+};
+
+// Encodes rows of `row_len` values, laid end to end. `importance`: row_len finite numbers >= 0, the weight of each
+// column's squared error (mean squared input of an imatrix), or empty; the plain method does not look at it. Errors:
+// unsupported when the type has no encoder; shape when row_len is not whole blocks, values not whole rows, `blocks` too
+// small or importance of another length; invalid_argument for an importance that is negative or not finite, naming it.
+Status encode_rows(DType dtype, EncodeMethod method, std::span<const float> values, uint64_t row_len,
+                   std::span<const float> importance, std::span<std::byte> blocks);
 
 // Encodes `values` (a whole number of blocks) by the textbook encoder. Errors: unsupported when the type has none;
 // shape when `blocks` is too small or `values` is not whole blocks. Any floats, NaN and infinities too: codes stay in

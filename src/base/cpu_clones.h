@@ -1,0 +1,20 @@
+// TAMIS_WIDE before a function's definition compiles it for several x86 instruction sets, chosen at program start, so
+// that its plain loops run as wide as the machine allows. The clones give the same bits: nothing is contracted or
+// reordered (cmake/flags.cmake), so loops that must be fast keep independent lanes in small arrays. For encoders, where
+// a kernel per target (src/cpu) is not worth its upkeep. Under sanitizers, whose runtime is not up when the choice is
+// made, and on other machines it is the baseline alone.
+#pragma once
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define TAMIS_IS_SANITIZED
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TAMIS_IS_SANITIZED
+#endif
+
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(TAMIS_IS_SANITIZED)
+#define TAMIS_WIDE __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define TAMIS_WIDE
+#endif
