@@ -18,3 +18,6 @@
 #else
 #define TAMIS_WIDE
 #endif
+
+// A helper of such functions: inlined into each clone, or it would run at the baseline.
+#define TAMIS_INLINE [[gnu::always_inline]] inline

@@ -6,13 +6,15 @@
 // trust the importance more (quantization.md §2). Scopes are the caller's: sigma2 may come from the block, the
 // super-block or the row. Any floats are accepted: values go through searchable() first, and weights are scaled (a
 // power of two, then their largest) into 0 … 1, so that sums of weight · x² stay finite and are not all lost to
-// underflow.
+// underflow. All is inlined into the encoders' clones (base/cpu_clones.h).
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+
+#include "base/cpu_clones.h"
 
 namespace tamis {
 
@@ -21,7 +23,7 @@ namespace tamis {
 inline constexpr float kSearchLimit = 0x1p30f;
 
 // out[i] = values[i] within ±kSearchLimit; 0 for NaN.
-inline void searchable(const float* values, size_t n, float* out) {
+TAMIS_INLINE void searchable(const float* values, size_t n, float* out) {
   for (size_t i = 0; i < n; ++i) {
     const float value = values[i] == values[i] ? values[i] : 0.0f;
     const float below = value < kSearchLimit ? value : kSearchLimit;
@@ -30,7 +32,7 @@ inline void searchable(const float* values, size_t n, float* out) {
 }
 
 // Sum and maximum in 16 lanes and one fixed order: the same bits on every machine, and as wide as it allows.
-inline float sum_of_squares(const float* values, size_t n) {
+TAMIS_INLINE float sum_of_squares(const float* values, size_t n) {
   float lanes[16] = {};
   size_t i = 0;
   for (; i + 16 <= n; i += 16)
@@ -41,7 +43,7 @@ inline float sum_of_squares(const float* values, size_t n) {
   return lanes[0];
 }
 
-inline float largest(const float* values, size_t n) {  // of numbers >= 0
+TAMIS_INLINE float largest(const float* values, size_t n) {  // of numbers >= 0
   float lanes[16] = {};
   size_t i = 0;
   for (; i + 16 <= n; i += 16)
@@ -53,7 +55,9 @@ inline float largest(const float* values, size_t n) {  // of numbers >= 0
 }
 
 // Mean of x² over searchable values.
-inline float mean_square(const float* values, size_t n) { return sum_of_squares(values, n) / static_cast<float>(n); }
+TAMIS_INLINE float mean_square(const float* values, size_t n) {
+  return sum_of_squares(values, n) / static_cast<float>(n);
+}
 
 // Powers are square roots and products, which every machine rounds alike.
 enum class WeightExponent : uint8_t { zero, quarter, half, three_quarters, one };
@@ -66,7 +70,7 @@ struct WeightRule {
   NoImportance without = NoImportance::even;
 };
 
-inline float weight_power(float base, WeightExponent exponent) {
+TAMIS_INLINE float weight_power(float base, WeightExponent exponent) {
   if (exponent == WeightExponent::zero) return 1.0f;
   if (exponent == WeightExponent::one) return base;
   const float root = std::sqrt(base);
@@ -75,7 +79,7 @@ inline float weight_power(float base, WeightExponent exponent) {
 }
 
 // Scales numbers >= 0 so that the largest is about 1. False, and all 1, when every one is 0.
-inline bool normalize_weights(float* weights, size_t n) {
+TAMIS_INLINE bool normalize_weights(float* weights, size_t n) {
   float top = largest(weights, n);
   if (!(top > 0.0f)) {
     for (size_t i = 0; i < n; ++i) weights[i] = 1.0f;
@@ -92,8 +96,8 @@ inline bool normalize_weights(float* weights, size_t n) {
 
 // The weights of `n` searchable values (a block or a super-block) into out. Importance null: the rule's `without`.
 // Importance 0 for all n: as if it were 1 for all. Weights that all come out 0 (a block of zeros) become 1.
-inline void value_weights(const float* values, const float* importance, size_t n, float sigma2, WeightRule rule,
-                          float* out) {
+TAMIS_INLINE void value_weights(const float* values, const float* importance, size_t n, float sigma2, WeightRule rule,
+                                float* out) {
   if (importance == nullptr) {
     const float mean = std::sqrt(mean_square(values, n));
     for (size_t i = 0; i < n; ++i) {
@@ -113,7 +117,7 @@ inline void value_weights(const float* values, const float* importance, size_t n
 
 // For blocks of several scales: a group whose weights are all 0 (columns that calibration never saw) gets one equal
 // weight of 2^-20, so that its codes are chosen by their error and yet hardly move the scales shared with the others.
-inline void fill_unseen_groups(float* weights, size_t n, size_t group_len) {
+TAMIS_INLINE void fill_unseen_groups(float* weights, size_t n, size_t group_len) {
   for (size_t group = 0; group + group_len <= n; group += group_len) {
     if (largest(weights + group, group_len) > 0.0f) continue;
     for (size_t i = 0; i < group_len; ++i) weights[group + i] = 0x1p-20f;
