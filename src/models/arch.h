@@ -53,10 +53,19 @@ struct FfnSpec {
   Need bias = Need::none;
 };
 
+// A mixture's tensors in a Hugging Face checkpoint: % = the layer's number, # = the expert's.
+struct HfExpertNames {
+  std::string_view router = "model.layers.%.mlp.gate.weight";
+  std::string_view gate = "model.layers.%.mlp.experts.#.gate_proj.weight";
+  std::string_view up = "model.layers.%.mlp.experts.#.up_proj.weight";
+  std::string_view down = "model.layers.%.mlp.experts.#.down_proj.weight";
+};
+
 struct MoeSpec {
   Need need = Need::none;  // optional: experts when <arch>.expert_count > 0
   RouterScore score = RouterScore::softmax;
   bool is_normalised = true;
+  HfExpertNames hf;
 };
 
 struct BlockSpec {
@@ -131,14 +140,31 @@ struct TensorSpec {
   std::array<Dim, 3> dims{};  // row-major, slowest first; Dim::none ends the list
   bool is_required = true;
   When when = When::always;
-  std::string_view hf_name;  // the same tensor in a Hugging Face checkpoint; "" when made by the converter
+  // The same tensor in a Hugging Face checkpoint, # = the number of one expert of a stack; "" when the converter makes
+  // it. A checkpoint's first module may lie deeper ("language_model.").
+  std::string_view hf_name;
 
   bool is_per_layer() const { return name.substr(0, 5) == "blk.%"; }
 };
 
+// A class of the transformers library whose checkpoints have this architecture.
+struct HfClass {
+  std::string_view name;        // in config.json's "architectures"
+  std::string_view model_type;  // config.json's "model_type" of the language model
+  bool is_mixture = false;      // the class for files with experts, where the architecture has files without
+};
+
+// What config.json may leave out because the class has a default of its own.
+struct HfDefault {
+  std::string_view key;
+  double value;
+};
+
 struct ArchSpec {
-  std::string_view name;                     // general.architecture
-  std::vector<std::string_view> hf_classes;  // config.json's architectures
+  std::string_view name;            // general.architecture
+  std::vector<HfClass> hf_classes;  // the first is what files are written as
+  std::vector<HfDefault> hf_defaults;
+  float hf_norm_offset = 0;  // what is added to a checkpoint's norm gains
   BlockSpec block;
   std::vector<TensorSpec> tensors;
 };
@@ -155,5 +181,8 @@ std::string tensor_name(std::string_view pattern, uint32_t layer_idx);
 // The architecture a file names. Errors: unsupported, naming it and the known ones.
 Result<ArchSpec> find_arch(std::string_view name);
 std::vector<std::string_view> arch_names();
+
+// The architecture of a transformers class. Errors: unsupported, naming it and the known ones, or what it is instead.
+Result<ArchSpec> find_arch_of_class(std::string_view hf_class);
 
 }  // namespace tamis

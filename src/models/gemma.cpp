@@ -9,7 +9,15 @@ ArchSpec gemma() {
                         .ffn = {.activation = Activation::gelu_tanh},
                         .is_embedding_scaled = true,
                         .is_always_tied = true};
-  return {.name = "gemma", .hf_classes = {"GemmaForCausalLM"}, .block = block, .tensors = decoder_tensors(block)};
+  return {.name = "gemma",
+          .hf_classes = {{"GemmaForCausalLM", "gemma"}},
+          .hf_defaults = {{"head_dim", 256},
+                          {"rms_norm_eps", 1e-6},
+                          {"rope_theta", 10000},
+                          {"max_position_embeddings", 8192}},
+          .hf_norm_offset = 1,
+          .block = block,
+          .tensors = decoder_tensors(block)};
 }
 
 }  // namespace tamis

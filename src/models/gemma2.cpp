@@ -16,7 +16,19 @@ ArchSpec gemma2() {
                         .has_final_softcap = true,
                         .default_final_softcap = 30,
                         .is_always_tied = true};
-  return {.name = "gemma2", .hf_classes = {"Gemma2ForCausalLM"}, .block = block, .tensors = decoder_tensors(block)};
+  return {.name = "gemma2",
+          .hf_classes = {{"Gemma2ForCausalLM", "gemma2"}},
+          .hf_defaults = {{"head_dim", 256},
+                          {"rms_norm_eps", 1e-6},
+                          {"rope_theta", 10000},
+                          {"max_position_embeddings", 8192},
+                          {"sliding_window", 4096},
+                          {"attn_logit_softcapping", 50},
+                          {"final_logit_softcapping", 30},
+                          {"query_pre_attn_scalar", 256}},
+          .hf_norm_offset = 1,
+          .block = block,
+          .tensors = decoder_tensors(block)};
 }
 
 }  // namespace tamis

@@ -17,7 +17,18 @@ ArchSpec gemma3() {
                         .is_embedding_scaled = true,
                         .has_final_softcap = true};
   return {.name = "gemma3",
-          .hf_classes = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
+          .hf_classes = {{"Gemma3ForCausalLM", "gemma3_text"}, {"Gemma3ForConditionalGeneration", "gemma3_text"}},
+          .hf_defaults = {{"num_attention_heads", 8},
+                          {"num_key_value_heads", 4},
+                          {"head_dim", 256},
+                          {"rms_norm_eps", 1e-6},
+                          {"max_position_embeddings", 131072},
+                          {"rope_theta", 1000000},
+                          {"rope_local_base_freq", 10000},
+                          {"sliding_window", 4096},
+                          {"vocab_size", 262208},
+                          {"query_pre_attn_scalar", 256}},
+          .hf_norm_offset = 1,
           .block = block,
           .tensors = decoder_tensors(block)};
 }

@@ -10,7 +10,11 @@ ArchSpec phi3() {
                                  .has_rope_long_short = true,
                                  .window = {.is_used = true}},
                         .ffn = {.is_fused_gate_up = true}};
-  return {.name = "phi3", .hf_classes = {"Phi3ForCausalLM"}, .block = block, .tensors = decoder_tensors(block)};
+  return {.name = "phi3",
+          .hf_classes = {{"Phi3ForCausalLM", "phi3"}},
+          .hf_defaults = {{"rms_norm_eps", 1e-5}, {"rope_theta", 10000}, {"max_position_embeddings", 4096}},
+          .block = block,
+          .tensors = decoder_tensors(block)};
 }
 
 }  // namespace tamis

@@ -5,7 +5,11 @@ namespace tamis {
 
 ArchSpec qwen2() {
   const BlockSpec block{.attn = {.qkv_bias = Need::required, .rope = RopePairs::halves}};
-  return {.name = "qwen2", .hf_classes = {"Qwen2ForCausalLM"}, .block = block, .tensors = decoder_tensors(block)};
+  return {.name = "qwen2",
+          .hf_classes = {{"Qwen2ForCausalLM", "qwen2"}},
+          .hf_defaults = {{"rms_norm_eps", 1e-6}, {"rope_theta", 10000}},
+          .block = block,
+          .tensors = decoder_tensors(block)};
 }
 
 }  // namespace tamis

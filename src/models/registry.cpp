@@ -37,4 +37,24 @@ std::vector<std::string_view> arch_names() {
   return names;
 }
 
+Result<ArchSpec> find_arch_of_class(std::string_view hf_class) {
+  std::string known;
+  for (const Row& row : kArchs) {
+    ArchSpec arch = row.spec();
+    for (const HfClass& one : arch.hf_classes) {
+      if (one.name == hf_class) return arch;
+      known += (known.empty() ? "" : ", ") + std::string(one.name);
+    }
+  }
+  for (const std::string_view part : {"Vision", "CLIP", "Siglip", "Whisper", "Audio"}) {
+    if (hf_class.find(part) != hf_class.npos)
+      return fail(ErrorCode::unsupported,
+                  "architecture \"{}\" is the vision or audio part of a model (a projector): only language models are "
+                  "converted; known: {}",
+                  escape_for_display(hf_class), known);
+  }
+  return fail(ErrorCode::unsupported, "architecture \"{}\" is not supported; known: {}", escape_for_display(hf_class),
+              known);
+}
+
 }  // namespace tamis

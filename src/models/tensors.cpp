@@ -118,13 +118,13 @@ void add_dense_ffn(Table& table, const BlockSpec& block) {
 
 void add_experts(Table& table, const BlockSpec& block) {
   if (block.moe.need == Need::none) return;
-  table.add(Slot::router, Role::router, {"blk.%.ffn_gate_inp.weight", "model.layers.%.mlp.gate.weight"},
+  table.add(Slot::router, Role::router, {"blk.%.ffn_gate_inp.weight", block.moe.hf.router},
             {Dim::n_expert, Dim::n_embd}, When::moe);
-  table.add(Slot::gate_exps, Role::expert, {"blk.%.ffn_gate_exps.weight", ""},
+  table.add(Slot::gate_exps, Role::expert, {"blk.%.ffn_gate_exps.weight", block.moe.hf.gate},
             {Dim::n_expert, Dim::n_ff_expert, Dim::n_embd}, When::moe);
-  table.add(Slot::up_exps, Role::expert, {"blk.%.ffn_up_exps.weight", ""},
+  table.add(Slot::up_exps, Role::expert, {"blk.%.ffn_up_exps.weight", block.moe.hf.up},
             {Dim::n_expert, Dim::n_ff_expert, Dim::n_embd}, When::moe);
-  table.add(Slot::down_exps, Role::expert, {"blk.%.ffn_down_exps.weight", ""},
+  table.add(Slot::down_exps, Role::expert, {"blk.%.ffn_down_exps.weight", block.moe.hf.down},
             {Dim::n_expert, Dim::n_embd, Dim::n_ff_expert}, When::moe);
   table.add_scale(Slot::gate_exps, "blk.%.ffn_gate_exps.scale", Dim::n_expert, When::moe);
   table.add_scale(Slot::up_exps, "blk.%.ffn_up_exps.scale", Dim::n_expert, When::moe);
