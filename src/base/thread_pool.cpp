@@ -20,8 +20,8 @@ namespace tamis {
 namespace {
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
-constexpr uint32_t kRangesPerThread = 4;
-constexpr uint32_t kSpins = 2000;  // pauses, 40–80 µs: longer than the gaps between the ops of a forward pass
+constexpr uint32_t kGuidedShare = 2;  // a guided range is what is left ÷ (this · threads)
+constexpr uint32_t kSpins = 2000;     // pauses, 40–80 µs: longer than the gaps between the ops of a forward pass
 
 enum Failure : uint8_t { kNone, kBadAlloc, kOther };
 
@@ -86,11 +86,10 @@ ThreadPool::~ThreadPool() {
 
 Status ThreadPool::run(size_t n_items, size_t grain, Call call, void* context) {
   if (n_items == 0) return {};
-  if (grain == 0) grain = std::max<size_t>(1, n_items / (size_t{n_threads_} * kRangesPerThread));
   const bool is_nested = t_pool == this;
   std::unique_lock<std::mutex> turn(callers_, std::defer_lock);
   if (!is_nested) turn.lock();
-  if (is_nested || workers_.empty() || n_items <= grain) {
+  if (is_nested || workers_.empty() || n_items <= std::max<size_t>(grain, 1)) {
     const ThreadPool* const outer_pool = std::exchange(t_pool, this);
     const uint32_t outer_idx = std::exchange(t_thread_idx, is_nested ? t_thread_idx : 0);
     Status status;
@@ -137,12 +136,8 @@ void ThreadPool::run_ranges(uint32_t thread_idx) {
   try {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       Queue& queue = queues_[(own + i) % nodes_.size()];
-      for (;;) {
-        // Taking ranges past the end is harmless as long as the counter cannot wrap: at most one such step a thread.
-        const size_t begin = queue.next.fetch_add(loop.grain, std::memory_order_relaxed);
-        if (begin >= queue.end) break;
-        loop.call(loop.context, begin, begin + std::min(loop.grain, queue.end - begin), thread_idx);
-      }
+      for (ItemRange range = take(queue, loop.grain); range.begin < range.end; range = take(queue, loop.grain))
+        loop.call(loop.context, range.begin, range.end, thread_idx);
     }
   } catch (const std::bad_alloc&) {
     stop(kBadAlloc);
@@ -153,9 +148,20 @@ void ThreadPool::run_ranges(uint32_t thread_idx) {
   t_thread_idx = outer_idx;
 }
 
+ItemRange ThreadPool::take(Queue& queue, size_t grain) const {
+  size_t begin = queue.next.load(std::memory_order_relaxed), end;
+  do {
+    if (begin >= queue.end) return {};
+    const size_t n_left = queue.end - begin;
+    end = begin +
+          (grain != 0 ? std::min(grain, n_left) : std::max<size_t>(1, n_left / (size_t{kGuidedShare} * n_threads_)));
+  } while (!queue.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+  return {begin, end};
+}
+
 void ThreadPool::fill_queues(size_t n_items, size_t grain) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    const ItemRange items = items_of_node(nodes_, n_items, grain, i);
+    const ItemRange items = items_of_node(nodes_, n_items, std::max<size_t>(grain, 1), i);
     queues_[i].next.store(items.begin, std::memory_order_relaxed);
     queues_[i].end = items.end;
   }

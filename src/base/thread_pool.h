@@ -33,11 +33,12 @@ class ThreadPool {
 
   uint32_t n_threads() const { return n_threads_; }
 
-  // Calls fn(begin, end, thread_idx) until [0, n_items) is covered once, in ranges of at most `grain` items (0 = an
-  // even share of a few ranges a thread). thread_idx < n_threads() names a slot no other running call of this loop has:
-  // use it for scratch. A call from inside fn runs at once on the same thread under the same thread_idx, as a single
-  // range. Calls from several outside threads take turns. Errors: out_of_memory when fn throws std::bad_alloc, internal
-  // for any other exception; the rest of the ranges are then skipped.
+  // Calls fn(begin, end, thread_idx) until [0, n_items) is covered once, in ranges of at most `grain` items (0 =
+  // guided: long ranges first, then ever shorter ones, so that each thread walks long stretches and all end together).
+  // thread_idx < n_threads() names a slot no other running call of this loop has: use it for scratch. A call from
+  // inside fn runs at once on the same thread under the same thread_idx, as a single range. Calls from several outside
+  // threads take turns. Errors: out_of_memory when fn throws std::bad_alloc, internal for any other exception; the rest
+  // of the ranges are then skipped.
   template <class Fn>
   Status parallel_for(size_t n_items, size_t grain, Fn&& fn) {
     auto call = [](void* context, size_t begin, size_t end, uint32_t thread_idx) {
@@ -64,6 +65,7 @@ class ThreadPool {
   };
 
   explicit ThreadPool(std::vector<MemoryNode> nodes);
+  ItemRange take(Queue& queue, size_t grain) const;  // empty when nothing is left
   void fill_queues(size_t n_items, size_t grain);
   Status run(size_t n_items, size_t grain, Call call, void* context);
   void work(uint32_t thread_idx);

@@ -16,10 +16,13 @@ constexpr size_t kColumnsTogether = 256;  // tokens of a block: with a chunk's r
 
 const CpuWeight& cpu_weight(const Linear& linear) { return static_cast<const CpuWeight&>(*linear.weight); }
 
-// Panels of a chunk: several chunks for each thread, more and smaller ones when a token's reading time is at stake;
-// whole runs of panels that lie together, unless threads would go without.
+// With so few columns reading the codes is what takes time: threads then walk stretches as long as they can.
+constexpr size_t kReadingColumns = 4;
+
+// Panels of an item of work: whole runs of panels that lie together, unless threads would go without.
 size_t chunk_panels(size_t n_panels_in_all, size_t n_columns, size_t n_threads) {
-  const size_t n = std::clamp<size_t>(n_panels_in_all / (n_threads * (n_columns <= 4 ? 16 : 4)), 1, kMostPanels);
+  const size_t most = n_columns <= kReadingColumns ? kPanelsTogether : kMostPanels;
+  const size_t n = std::clamp<size_t>(n_panels_in_all / (n_threads * 4), 1, most);
   if (n >= kPanelsTogether) return n / kPanelsTogether * kPanelsTogether;
   return n_panels_in_all >= 3 * n_threads * kPanelsTogether ? kPanelsTogether : n;
 }
@@ -104,14 +107,18 @@ void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* act
   }
   const size_t chunk = chunk_panels(n_panels_in_all, n_columns, scratch_.size());
   for (Part& part : parts) part.end = n_items += (part.n_panels + chunk - 1) / chunk;
-  for_ranges(n_items, 1, cost / std::max<size_t>(n_items, 1) / 4, [&](size_t begin, size_t end, uint32_t thread) {
+  const bool is_reading = n_columns <= kReadingColumns;
+  const size_t item_cost = cost / std::max<size_t>(n_items, 1) / 4;
+  for_ranges(n_items, is_reading ? 0 : 1, item_cost, [&](size_t begin, size_t end, uint32_t thread) {
     auto part = std::ranges::upper_bound(parts, begin, {}, &Part::end);
-    for (size_t item = begin; item < end; ++item) {
+    for (size_t item = begin; item < end;) {
       while (item >= part->end) ++part;
       const size_t n_after = (part->end - item) * chunk;  // panels from here to the end, rounded up to whole chunks
       const size_t first = (part->n_panels + chunk - 1) / chunk * chunk - n_after;
-      run_chunk(part->jobs, {first, std::min(chunk, part->n_panels - first), 0, part->group->x.n_rows},
+      const size_t n_taken = is_reading ? std::min(end, part->end) - item : 1;
+      run_chunk(part->jobs, {first, std::min(n_taken * chunk, part->n_panels - first), 0, part->group->x.n_rows},
                 part->group->columns, activation, scratch_[thread]);
+      item += n_taken;
     }
   });
 }

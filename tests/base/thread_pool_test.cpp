@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <new>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tamis {
@@ -54,6 +57,21 @@ Topology nodes_of(const std::vector<uint32_t>& n_cores) {
   for (uint32_t i = 0; i < n_cores.size(); ++i)
     topology.nodes.push_back({.number = i, .cpus = {i}, .n_cores = n_cores[i]});
   return topology;
+}
+
+// With grain 0 no range is longer than half of an even share of what is left when it is taken, so the last are single.
+TEST(ThreadPool, GuidedRangesShrink) {
+  const auto pool = ThreadPool::create(2);
+  std::mutex mutex;
+  std::vector<std::pair<size_t, size_t>> ranges;
+  const Status status = pool->parallel_for(1000, 0, [&](size_t begin, size_t end, uint32_t) {
+    const std::lock_guard lock(mutex);
+    ranges.emplace_back(begin, end);
+  });
+  ASSERT_TRUE(status.has_value());
+  std::sort(ranges.begin(), ranges.end());
+  for (const auto& [begin, end] : ranges) EXPECT_EQ(end - begin, std::max<size_t>(1, (1000 - begin) / 4)) << begin;
+  EXPECT_LT(ranges.size(), 40u);
 }
 
 TEST(ThreadPool, SeveralNodesVisitEveryItemOnce) {
