@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/cpu_clones.h"
+#include "quants/lanes.h"
 
 namespace tamis {
 
@@ -24,34 +25,32 @@ inline constexpr float kSearchLimit = 0x1p30f;
 
 // out[i] = values[i] within ±kSearchLimit; 0 for NaN.
 TAMIS_INLINE void searchable(const float* values, size_t n, float* out) {
-  for (size_t i = 0; i < n; ++i) {
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Lanes value = load_lanes(values + i);
+    store_lanes(clamped(value == value ? value : Lanes{}, -kSearchLimit, kSearchLimit), out + i);
+  }
+  for (; i < n; ++i) {
     const float value = values[i] == values[i] ? values[i] : 0.0f;
     const float below = value < kSearchLimit ? value : kSearchLimit;
     out[i] = below > -kSearchLimit ? below : -kSearchLimit;
   }
 }
 
-// Sum and maximum in 16 lanes and one fixed order: the same bits on every machine, and as wide as it allows.
 TAMIS_INLINE float sum_of_squares(const float* values, size_t n) {
-  float lanes[16] = {};
+  Lanes sum{};
   size_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (size_t l = 0; l < 16; ++l) lanes[l] += values[i + l] * values[i + l];
-  for (; i < n; ++i) lanes[0] += values[i] * values[i];
-  for (size_t half = 8; half != 0; half /= 2)
-    for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  return lanes[0];
+  for (; i + kLanes <= n; i += kLanes) sum += load_lanes(values + i) * load_lanes(values + i);
+  for (; i < n; ++i) sum[0] += values[i] * values[i];
+  return sum_of_lanes(sum)[0];
 }
 
 TAMIS_INLINE float largest(const float* values, size_t n) {  // of numbers >= 0
-  float lanes[16] = {};
+  Lanes top{};
   size_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (size_t l = 0; l < 16; ++l) lanes[l] = values[i + l] > lanes[l] ? values[i + l] : lanes[l];
-  for (; i < n; ++i) lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
-  for (size_t half = 8; half != 0; half /= 2)
-    for (size_t l = 0; l < half; ++l) lanes[l] = lanes[l] > lanes[l + half] ? lanes[l] : lanes[l + half];
-  return lanes[0];
+  for (; i + kLanes <= n; i += kLanes) top = larger(load_lanes(values + i), top);
+  for (; i < n; ++i) top[0] = values[i] > top[0] ? values[i] : top[0];
+  return largest_of_lanes(top)[0];
 }
 
 // Mean of x² over searchable values.

@@ -29,4 +29,7 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4_0& block, float* out) {
 // The value of largest magnitude becomes code 0 (−8·d), so d = extreme / −8.
 void encode_block(const float* values, BlockQ4_0& block);
 
+// The fast encoder: d of either sign and codes of least weighted error (scale_search.h).
+void encode_q4_0(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

@@ -25,4 +25,7 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ8_0& block, float* out) {
 // The largest magnitude becomes ±127.
 void encode_block(const float* values, BlockQ8_0& block);
 
+// The fast encoder: d and codes of least weighted error (scale_search.h).
+void encode_q8_0(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis
