@@ -12,7 +12,7 @@
 namespace tamis {
 
 // Value of code 0 … 15 of IQ4_NL and IQ4_XS.
-TAMIS_HOST_DEVICE inline int iq4_value(int code) {
+TAMIS_HOST_DEVICE constexpr int iq4_value(int code) {
   constexpr int8_t kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   return kValues[code];
 }
@@ -31,5 +31,11 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockIQ4NL& block, float* out) 
     out[j + 16] = d * static_cast<float>(iq4_value(block.qs[j] >> 4));
   }
 }
+
+// The value of largest magnitude becomes code 0 (−127·d); each other the nearest code.
+void encode_block(const float* values, BlockIQ4NL& block);
+
+// The fast encoder: d of either sign and codes of least weighted error (scale_search.h).
+void encode_iq4_nl(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
 
 }  // namespace tamis

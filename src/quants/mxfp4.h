@@ -42,4 +42,7 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockMXFP4& block, float* out) 
 // e puts the largest magnitude in [4, 8) steps; each weight the nearest code, the lower one of two equally near.
 void encode_block(const float* values, BlockMXFP4& block);
 
+// The fast encoder: the exponent of least weighted error (fp4_search.h).
+void encode_mxfp4(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

@@ -41,4 +41,11 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockNVFP4& block, float* out) 
   }
 }
 
+// Each scale puts the largest magnitude at 6 steps; each weight the nearest code. Byte for byte ggml
+// quantize_row_nvfp4_ref.
+void encode_block(const float* values, BlockNVFP4& block);
+
+// The fast encoder: the scales of least weighted error (fp4_search.h).
+void encode_nvfp4(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

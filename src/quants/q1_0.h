@@ -24,4 +24,10 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ1_0& block, float* out) {
     for (int j = 0; j < 8; ++j) out[8 * i + j] = ((block.qs[i] >> j) & 1) != 0 ? d : -d;
 }
 
+// The signs, and d = the mean magnitude. Byte for byte ggml quantize_row_q1_0_ref.
+void encode_block(const float* values, BlockQ1_0& block);
+
+// The fast encoder: signs, d the weighted mean magnitude (q1_0.cpp).
+void encode_q1_0(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

@@ -24,4 +24,11 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ2_0& block, float* out) {
     for (int j = 0; j < 4; ++j) out[4 * i + j] = static_cast<float>(((block.qs[i] >> (2 * j)) & 3) - 1) * d;
 }
 
+// d = the largest magnitude, so that code 3 is not used. Byte for byte ggml quantize_row_q2_0_ref.
+void encode_block(const float* values, BlockQ2_0& block);
+
+// The fast encoder: codes of least weighted error for d of either sign, d then such that they keep the weighted energy
+// (scale_search.h).
+void encode_q2_0(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

@@ -70,14 +70,14 @@ constexpr QuantType kTypes[] = {
     {DType::iq2_s, kGrid, decode_blocks<BlockIQ2S>, nullptr},
     {DType::iq3_xxs, kGrid, decode_blocks<BlockIQ3XXS>, nullptr},
     {DType::iq3_s, kGrid, decode_blocks<BlockIQ3S>, nullptr},
-    {DType::iq4_nl, kLookup, decode_blocks<BlockIQ4NL>, nullptr},
+    {DType::iq4_nl, kLookup, decode_blocks<BlockIQ4NL>, encode_blocks<BlockIQ4NL>, encode_iq4_nl},
     {DType::iq4_xs, kLookup, decode_blocks<BlockIQ4XS>, nullptr},
-    {DType::tq1_0, kAffine, decode_blocks<BlockTQ1_0>, encode_blocks<BlockTQ1_0>},
-    {DType::tq2_0, kAffine, decode_blocks<BlockTQ2_0>, encode_blocks<BlockTQ2_0>},
-    {DType::mxfp4, kLookup, decode_blocks<BlockMXFP4>, encode_blocks<BlockMXFP4>},
-    {DType::nvfp4, kLookup, decode_blocks<BlockNVFP4>, nullptr},
-    {DType::q1_0, kAffine, decode_blocks<BlockQ1_0>, nullptr},
-    {DType::q2_0, kAffine, decode_blocks<BlockQ2_0>, nullptr},
+    {DType::tq1_0, kAffine, decode_blocks<BlockTQ1_0>, encode_blocks<BlockTQ1_0>, encode_tq1_0},
+    {DType::tq2_0, kAffine, decode_blocks<BlockTQ2_0>, encode_blocks<BlockTQ2_0>, encode_tq2_0},
+    {DType::mxfp4, kLookup, decode_blocks<BlockMXFP4>, encode_blocks<BlockMXFP4>, encode_mxfp4},
+    {DType::nvfp4, kLookup, decode_blocks<BlockNVFP4>, encode_blocks<BlockNVFP4>, encode_nvfp4},
+    {DType::q1_0, kAffine, decode_blocks<BlockQ1_0>, encode_blocks<BlockQ1_0>, encode_q1_0},
+    {DType::q2_0, kAffine, decode_blocks<BlockQ2_0>, encode_blocks<BlockQ2_0>, encode_q2_0},
 };
 
 constexpr size_t kMaxId = 43;

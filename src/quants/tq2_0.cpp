@@ -1,5 +1,7 @@
-// Textbook encoder of TQ2_0; layout and source in tq2_0.h. Byte for byte gguf-py quants.TQ2_0.quantize.
+// Encoders of TQ2_0; layout and source in tq2_0.h. The textbook one is byte for byte gguf-py quants.TQ2_0.quantize.
 #include "quants/tq2_0.h"
+
+#include "quants/ternary_levels.h"
 
 namespace tamis {
 
@@ -14,6 +16,25 @@ void encode_block(const float* values, BlockTQ2_0& block) {
       uint8_t& byte = block.qs[32 * (plane / 4) + l];
       byte = static_cast<uint8_t>(byte | code << (2 * (plane % 4)));
     }
+  }
+}
+
+TAMIS_WIDE void encode_tq2_0(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {
+  const RowWeights<BlockTQ2_0::kLen> weights(row, importance, n_blocks, kTernaryRule);
+  for (size_t i = 0; i < n_blocks; ++i) {
+    float x[256], w[256], levels[256];
+    weights.block(i, x, w);
+    BlockTQ2_0 block;
+    block.d = ternary_block(x, w, levels);
+    for (size_t byte = 0; byte < 64; byte += kLanes) {
+      // Byte 32h + l holds planes 4h … 4h + 3 of place l.
+      const float* plane = levels + 128 * (byte / 32) + byte % 32;
+      Lanes packed{};
+      for (size_t n = 4; n-- != 0;) packed = packed * 4.0f + (load_lanes(plane + 32 * n) + 1.0f);
+      const LaneBytes bytes = bytes_of(packed);
+      std::memcpy(block.qs + byte, &bytes, sizeof(bytes));
+    }
+    std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }
 }
 

@@ -30,4 +30,7 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockTQ2_0& block, float* out) 
 // d = the largest magnitude; each weight the nearest of −d, 0, d.
 void encode_block(const float* values, BlockTQ2_0& block);
 
+// The fast encoder: codes of least weighted error, d such that they keep the weighted energy (ternary_levels.h).
+void encode_tq2_0(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis
