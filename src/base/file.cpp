@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -115,6 +116,27 @@ Result<AtomicFile> AtomicFile::create(const std::string& path, bool overwrite) {
   return file;
 }
 
+Result<AtomicFile> AtomicFile::create_partial(const std::string& path, bool overwrite, uint64_t keep_bytes) {
+  if (!overwrite && file_exists(path))
+    return file_error(ErrorCode::invalid_argument, "exists already (use --force to overwrite)", path);
+  AtomicFile file;
+  file.path_ = path;
+  file.overwrite_ = overwrite;
+  const std::string name = partial_name(path);
+  file.fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file.fd_ < 0) return io_error("create", name);
+  if (::flock(file.fd_, LOCK_EX | LOCK_NB) != 0)
+    return file_error(ErrorCode::io, "is being written by another process", name);
+  file.temporary_ = name;
+  if (::ftruncate(file.fd_, static_cast<off_t>(keep_bytes)) != 0) {
+    file.is_kept_ = true;
+    return io_error("cut", name);
+  }
+  if (::lseek(file.fd_, 0, SEEK_END) < 0) return io_error("seek in", name);
+  file.offset_ = keep_bytes;
+  return file;
+}
+
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept { *this = std::move(other); }
 
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
@@ -124,6 +146,7 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   temporary_ = std::exchange(other.temporary_, {});
   fd_ = std::exchange(other.fd_, -1);
   overwrite_ = other.overwrite_;
+  is_kept_ = other.is_kept_;
   offset_ = other.offset_;
   buffer_ = std::move(other.buffer_);
   return *this;
@@ -132,8 +155,10 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
 AtomicFile::~AtomicFile() { discard(); }
 
 void AtomicFile::discard() noexcept {
+  if (fd_ >= 0 && is_kept_) [[maybe_unused]]
+    const Status flushed = flush();
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty() && !is_kept_) ::unlink(temporary_.c_str());
   temporary_.clear();
 }
 
@@ -186,6 +211,28 @@ Status AtomicFile::commit() {
   temporary_.clear();
   return {};
 }
+
+Result<AppendFile> AppendFile::create(const std::string& path) {
+  AppendFile file;
+  file.path_ = path;
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file.fd_ < 0) return io_error("create", path);
+  return file;
+}
+
+AppendFile& AppendFile::operator=(AppendFile&& other) noexcept {
+  if (this == &other) return *this;
+  if (fd_ >= 0) ::close(fd_);
+  path_ = std::move(other.path_);
+  fd_ = std::exchange(other.fd_, -1);
+  return *this;
+}
+
+AppendFile::~AppendFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status AppendFile::write(std::string_view text) { return write_all(fd_, text.data(), text.size(), path_); }
 
 Result<std::string> read_text_file(const std::string& path, uint64_t max_bytes) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

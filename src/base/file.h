@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 
@@ -68,6 +69,12 @@ class AtomicFile {
  public:
   // Errors: io when the directory cannot be written; invalid_argument when `path` exists and !overwrite.
   static Result<AtomicFile> create(const std::string& path, bool overwrite);
+  // The same under the fixed temporary name PATH.partial, after the first keep_bytes bytes that it holds already
+  // (longer ones are cut, missing ones are zeros). Errors: io too when another process is writing it.
+  static Result<AtomicFile> create_partial(const std::string& path, bool overwrite, uint64_t keep_bytes);
+  static std::string partial_name(const std::string& path) { return path + ".partial"; }
+  // Whether the temporary stays when this is destroyed without commit().
+  void keep_temporary(bool is_kept) { is_kept_ = is_kept; }
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
   ~AtomicFile();
@@ -86,8 +93,25 @@ class AtomicFile {
   std::string path_, temporary_;
   int fd_ = -1;
   bool overwrite_ = false;
+  bool is_kept_ = false;
   uint64_t offset_ = 0;
   std::string buffer_;
+};
+
+// A file that only grows, written in place at once: a log of what was done, of which a kill may cut the last line.
+class AppendFile {
+ public:
+  // Creates the file, or empties one that is there. Errors: io.
+  static Result<AppendFile> create(const std::string& path);
+  AppendFile(AppendFile&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  AppendFile& operator=(AppendFile&& other) noexcept;
+  ~AppendFile();
+  Status write(std::string_view text);
+
+ private:
+  AppendFile() = default;
+  std::string path_;
+  int fd_ = -1;
 };
 
 // The whole file as a string. Errors: io; invalid_argument when it holds more than max_bytes.

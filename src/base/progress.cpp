@@ -101,6 +101,11 @@ Progress::~Progress() {
   if (is_shown_ && is_terminal_) write_stderr("\r\x1b[K");
 }
 
+void Progress::relabel(std::string label) {
+  const std::lock_guard<std::mutex> lock(drawing_);
+  label_ = std::move(label);
+}
+
 void Progress::show(uint64_t done) {
   if (!g_is_enabled) return;
   const auto now = Clock::now();

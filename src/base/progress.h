@@ -25,6 +25,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  void relabel(std::string label);  // what is being done now: "quantize 12/291"
+
   // Both from any thread.
   void advance(uint64_t n) { show(done_.fetch_add(n) + n); }
   void set(uint64_t done) {
@@ -36,7 +38,7 @@ class Progress {
   void show(uint64_t done);
   void draw(uint64_t done, std::chrono::steady_clock::time_point now);
 
-  const std::string label_;
+  std::string label_;
   const ProgressUnit unit_;
   const uint64_t total_;
   bool is_terminal_ = false;

@@ -164,6 +164,18 @@ Status GgufWriter::begin(const std::string& path, bool overwrite) {
   return file_->write(header());
 }
 
+Status GgufWriter::begin_partial(const std::string& path, bool overwrite, size_t tensor, uint64_t written_bytes) {
+  TAMIS_CHECK(!file_);
+  TAMIS_CHECK(tensor < tensors_.size() ? written_bytes < tensors_[tensor].size_bytes : written_bytes == 0);
+  const std::string head = header();
+  current_ = tensor;
+  written_bytes_ = written_bytes;
+  const bool is_new = tensor == 0 && written_bytes == 0;
+  const uint64_t before = tensor < tensors_.size() ? tensors_[tensor].offset + written_bytes : data_bytes_;
+  TAMIS_TRY(file_, AtomicFile::create_partial(path, overwrite, is_new ? 0 : head.size() + before));
+  return is_new ? file_->write(head) : Status();
+}
+
 Status GgufWriter::pad(uint64_t n) {
   static constexpr std::byte kZeros[4096] = {};
   while (n > 0) {

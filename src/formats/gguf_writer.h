@@ -102,6 +102,10 @@ class GgufWriter {
   // ---- the file. Nothing can be added after begin().
   // Errors: io, out_of_memory (disk full); invalid_argument when `path` exists and !overwrite.
   Status begin(const std::string& path, bool overwrite);
+  // As begin(), on PATH.partial (AtomicFile::create_partial), of which everything before byte `written_bytes` of tensor
+  // `tensor` is there already; tensor 0 and byte 0: nothing is. Requires: a place within the tensors.
+  Status begin_partial(const std::string& path, bool overwrite, size_t tensor, uint64_t written_bytes);
+  void keep_partial(bool is_kept) { file_->keep_temporary(is_kept); }
   // The next bytes of the tensor in turn (all of it or a piece; never across two); padding is added where one ends.
   // Errors: io; invalid_argument for more bytes than the tensors declared.
   Status write(std::span<const std::byte> bytes);
