@@ -41,8 +41,8 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockNVFP4& block, float* out) 
   }
 }
 
-// Each scale puts the largest magnitude at 6 steps; each weight the nearest code. Byte for byte ggml
-// quantize_row_nvfp4_ref.
+// Each scale puts the largest magnitude at 6 steps; each weight the nearest code. As ggml quantize_row_nvfp4_ref, but
+// scales are rounded to the nearest everywhere (ggml cuts those of 7½ to 8 of the smallest steps, and above 256).
 void encode_block(const float* values, BlockNVFP4& block);
 
 // The fast encoder: the scales of least weighted error (fp4_search.h).

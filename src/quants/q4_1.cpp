@@ -1,7 +1,14 @@
-// Textbook encoder of Q4_1; layout and source in q4_1.h. Byte for byte gguf-py quants.Q4_1.quantize.
+// Encoders of Q4_1; layout and source in q4_1.h. The textbook one is byte for byte gguf-py quants.Q4_1.quantize.
 #include "quants/q4_1.h"
 
+#include "quants/affine_search.h"
+
 namespace tamis {
+namespace {
+
+constexpr WeightRule kRule{WeightExponent::quarter, NoImportance::even};
+
+}  // namespace
 
 void encode_block(const float* values, BlockQ4_1& block) {
   const MinMax range = min_max(values, 32);
@@ -13,6 +20,23 @@ void encode_block(const float* values, BlockQ4_1& block) {
     const uint8_t low = clamp_code((values[j] - range.min) * inverse + 0.5f, 15);
     const uint8_t high = clamp_code((values[j + 16] - range.min) * inverse + 0.5f, 15);
     block.qs[j] = static_cast<uint8_t>(low | (high << 4));
+  }
+}
+
+TAMIS_WIDE void encode_q4_1(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {
+  const RowWeights<BlockQ4_1::kLen> weights(row, importance, n_blocks, kRule);
+  for (size_t i = 0; i < n_blocks; ++i) {
+    float x[32], w[32];
+    weights.block(i, x, w);
+    const AffineSearch<15, 32> search(x, w);
+    const auto scales = search.best_scales();
+    BlockQ4_1 block;
+    block.d = scales.d;
+    block.m = scales.m;
+    Lanes codes[2];
+    search.codes(x, scales, codes);
+    pack_nibbles(codes[0], codes[1], block.qs);
+    std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }
 }
 

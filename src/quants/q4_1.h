@@ -31,4 +31,7 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4_1& block, float* out) {
 // The range [min, max] in 15 steps.
 void encode_block(const float* values, BlockQ4_1& block);
 
+// The fast encoder: d, m and codes of least weighted error (affine_search.h).
+void encode_q4_1(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

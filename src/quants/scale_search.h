@@ -30,6 +30,16 @@ TAMIS_INLINE uint16_t finite_f16(float value) {
   return f32_to_f16(cut < 65504.0f ? cut : cut == cut ? 65504.0f : 0.0f);
 }
 
+// The sixteen f16 of one sign from 8 below the magnitude of `middle`, a finite f16, to 7 above.
+TAMIS_INLINE Lanes f16_around(uint16_t middle) {
+  const int32_t lowest = (middle & 0x7fff) - 8;
+  LaneBits bits = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  bits += lowest < 0 ? 0 : lowest;
+  bits = bits > kF16Largest ? LaneBits{} + kF16Largest : bits;
+  // f16 bits in float's place are a float 2^-112 too small (f16_to_f32_branchless).
+  return lanes_of(bits << 13) * ((middle & 0x8000) != 0 ? -0x1p112f : 0x1p112f);
+}
+
 // The values and weights of a row's blocks; sigma2 is the row's mean square.
 template <size_t kLen>
 struct RowWeights {
@@ -115,21 +125,14 @@ struct ScaleSearch {
 
   // Of the f16 around d the one of least error, its codes rounded to it.
   TAMIS_INLINE uint16_t best_stored(float d) const {
-    const uint16_t middle = finite_f16(d);
-    const int32_t lowest = (middle & 0x7fff) - 8;
-    LaneBits bits = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    bits += lowest < 0 ? 0 : lowest;
-    bits = bits > kF16Largest ? LaneBits{} + kF16Largest : bits;
-    // f16 bits in float's place are a float 2^-112 too small (f16_to_f32_branchless).
-    const float sign = (middle & 0x8000) != 0 ? -0x1p112f : 0x1p112f;
-    const Lanes scale = lanes_of(bits << 13) * sign;
+    const Lanes scale = f16_around(finite_f16(d));
     const Lanes inverse = scale == 0.0f ? Lanes{} : 1.0f / scale;
     Lanes error{};
     for (size_t j = 0; j < kLen; ++j) {
       const Lanes miss = x[j] - scale * Levels::nearest(inverse * x[j]);
       error += miss * miss * w[j];
     }
-    return static_cast<uint16_t>(bits[largest_lane(-error)] | (middle & 0x8000));
+    return finite_f16(scale[largest_lane(-error)]);
   }
 
   // The levels of the block under the stored scale `d`.
