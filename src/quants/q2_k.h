@@ -33,4 +33,10 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ2K& block, float* out) {
   }
 }
 
+// Each group's range [min(0, min), max] in 3 steps; the sixteen scales and minima in 15 steps of the largest of each.
+void encode_block(const float* values, BlockQ2K& block);
+
+// The searching encoder of a row (registry.h, encode_fast).
+void encode_q2_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

@@ -45,4 +45,10 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ3K& block, float* out) {
   }
 }
 
+// Each group's value of largest magnitude is code −4; the scale of largest magnitude is −32.
+void encode_block(const float* values, BlockQ3K& block);
+
+// The searching encoder of a row (registry.h, encode_fast).
+void encode_q3_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

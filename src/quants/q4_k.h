@@ -37,6 +37,9 @@ TAMIS_HOST_DEVICE inline ScaleMin k_scale_min(const uint8_t* scales, int group) 
           static_cast<uint8_t>((low >> 4) | (scales[group] >> 6) << 4)};
 }
 
+// The way back, into bytes that are 0 before group 0; groups in order.
+void pack_scale_min(uint8_t* scales, int group, ScaleMin value);
+
 TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4K& block, float* out) {
   const float d = f16_to_f32(block.d);
   const float dmin = f16_to_f32(block.dmin);
@@ -52,5 +55,8 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4K& block, float* out) {
 
 // Each group's range [min(0, min), max] in 15 steps; the eight scales and minima in 63 steps of the largest of each.
 void encode_block(const float* values, BlockQ4K& block);
+
+// The searching encoder of a row (registry.h, encode_fast).
+void encode_q4_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
 
 }  // namespace tamis

@@ -39,4 +39,10 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ5K& block, float* out) {
   }
 }
 
+// As Q4_K, in 31 steps.
+void encode_block(const float* values, BlockQ5K& block);
+
+// The searching encoder of a row (registry.h, encode_fast).
+void encode_q5_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

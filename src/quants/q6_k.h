@@ -36,4 +36,10 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ6K& block, float* out) {
   }
 }
 
+// Each group's value of largest magnitude is code −32; the scale of largest magnitude is −128.
+void encode_block(const float* values, BlockQ6K& block);
+
+// The searching encoder of a row (registry.h, encode_fast).
+void encode_q6_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

@@ -1,0 +1,226 @@
+// The search of K-quants without minima: x ≈ d·s·q, codes q of −kCodes … kCodes − 1 and an integer s of −kScales …
+// kScales − 1 for each of sixteen groups, f16 d for the super-block. In three steps, for all groups at once:
+//
+//   1. each group alone: trial scales that put its largest magnitude on either end of the codes, the best real scale
+//      for the rounded codes in closed form; the best of each sign stays;
+//   2. a few d just above the largest scale / kScales, signed so that this scale may be −kScales: for each, integers s
+//      around both real scales, judged by the true error with codes rounded anew;
+//   3. d refitted in closed form to the best one's codes and integers, rounded to f16, and s searched again.
+//
+// Type says: Block, pack, kWeights, kIsUnbiased, kCodes, kScales and the effort: kTrials, kFirstTrial and kTrialStep
+// (levels beyond kCodes that the largest magnitude takes), kSteps values of d, kStep of scale between them, kRadius and
+// kFlipRadius (integers tried around the better and the other real scale), kRounds and kRoundRadius.
+#pragma once
+
+#include <cstring>
+
+#include "quants/k_search.h"
+
+namespace tamis {
+
+inline constexpr int kSymmetricLen = 16;  // values a group
+
+struct SymmetricGroups {
+  float d;
+  float scale[kGroups];
+  float codes[kSymmetricLen * kGroups];  // [value][group]
+};
+
+template <class Type>
+class KSymmetricSearch {
+ public:
+  using Block = GroupBlock<kSymmetricLen>;
+
+  TAMIS_INLINE static void run(const Block& block, bool is_unbiased, SymmetricGroups& out) {
+    Groups better, other;
+    fit_groups(block, better, other);
+    const Groups magnitude = larger(better, -better);
+    const Groups largest = super_largest<1>(magnitude);
+    const Groups top = super_largest<1>(choose(magnitude == largest, better, all_groups(-kWorst)));
+    const Groups sign = choose(all_groups(0.0f) < top, all_groups(-1.0f), all_groups(1.0f));
+    State best{};
+    best.error = all_groups(kWorst);
+    for (int step = 0; step < Type::kSteps; ++step) {
+      const float levels = static_cast<float>(Type::kScales) - Type::kStep * static_cast<float>(step);
+      State state{sign * as_stored(largest * all_groups(1.0f / levels)), {}, all_groups(kWorst)};
+      sweep<Type::kRadius>(block, nearest_scale(better, state.d), state);
+      sweep<Type::kFlipRadius>(block, nearest_scale(other, state.d), state);
+      keep_better(state, best);
+    }
+    for (int round = 0; round < Type::kRounds; ++round) {
+      State state = best;
+      state.d = refit(block, state);
+      state.error = all_groups(kWorst);
+      sweep<Type::kRoundRadius>(block, state.scale, state);
+      keep_better(state, best);
+    }
+    finish(block, is_unbiased, best, out);
+  }
+
+ private:
+  static constexpr float kWorst = 3e38f;
+
+  struct State {
+    Groups d, scale, error;  // error: the group's while it is searched, the super-block's in the best
+  };
+  struct Fit {
+    Groups scale, gain, wqq;
+  };
+
+  TAMIS_INLINE static Groups nearest_codes(const Groups& value) {
+    constexpr auto kEnd = static_cast<float>(Type::kCodes);
+    return nearest_integer(clamped(value, -kEnd, kEnd - 1.0f));
+  }
+  TAMIS_INLINE static Groups clamped_scale(const Groups& value) {
+    constexpr auto kEnd = static_cast<float>(Type::kScales);
+    return clamped(value, -kEnd, kEnd - 1.0f);
+  }
+  TAMIS_INLINE static Groups nearest_scale(const Groups& real, const Groups& d) {
+    return nearest_integer(clamped_scale(real * inverse_or_zero(d)));
+  }
+
+  // The best scale for the codes that x·inverse rounds to, and how much less its error is than Σwxx.
+  TAMIS_INLINE static Fit fit_of(const Block& block, const Groups& inverse) {
+    Groups wxq = all_groups(0.0f), wqq = all_groups(0.0f);
+    for (int i = 0; i < kSymmetricLen; ++i) {
+      const Groups x = load_groups(block.x + kGroups * i);
+      const Groups q = nearest_codes(x * inverse);
+      const Groups wq = load_groups(block.weight + kGroups * i) * q;
+      wxq = wxq + wq * x;
+      wqq = wqq + wq * q;
+    }
+    const Groups scale = wxq * inverse_or_zero(wqq);
+    return {scale, wxq * scale, wqq};
+  }
+
+  // Step 1: the best real scale, and the best of the other sign.
+  TAMIS_INLINE static void fit_groups(const Block& block, Groups& better, Groups& other) {
+    Groups extreme = all_groups(0.0f);
+    for (int i = 0; i < kSymmetricLen; ++i) {
+      const Groups x = load_groups(block.x + kGroups * i);
+      extreme = choose(larger(extreme, -extreme) < larger(x, -x), x, extreme);
+    }
+    const Groups per_extreme = inverse_or_zero(extreme);
+    Fit low{all_groups(0.0f), all_groups(-kWorst), {}};
+    Fit high = low;
+    for (int t = 0; t < Type::kTrials; ++t) {
+      const float off = Type::kFirstTrial + Type::kTrialStep * static_cast<float>(t);
+      keep_better(fit_of(block, per_extreme * all_groups(-(static_cast<float>(Type::kCodes) + off))), low);
+      keep_better(fit_of(block, per_extreme * all_groups(static_cast<float>(Type::kCodes) - 1.0f + off)), high);
+    }
+    const GroupMask is_low = high.gain < low.gain;
+    better = choose(is_low, low.scale, high.scale);
+    other = choose(is_low, high.scale, low.scale);
+  }
+  TAMIS_INLINE static void keep_better(const Fit& fit, Fit& best) {
+    const GroupMask is_better = best.gain < fit.gain;
+    best.scale = choose(is_better, fit.scale, best.scale);
+    best.gain = choose(is_better, fit.gain, best.gain);
+  }
+
+  // The true errors of several scales, codes rounded to each.
+  template <int kN>
+  TAMIS_INLINE static void true_errors(const Block& block, const Groups (&scales)[kN], Groups (&errors)[kN]) {
+    Groups inverses[kN];
+    for (int k = 0; k < kN; ++k) {
+      inverses[k] = inverse_or_zero(scales[k]);
+      errors[k] = all_groups(0.0f);
+    }
+    for (int i = 0; i < kSymmetricLen; ++i) {
+      const Groups x = load_groups(block.x + kGroups * i);
+      const Groups w = load_groups(block.weight + kGroups * i);
+      for (int k = 0; k < kN; ++k) {
+        const Groups off = x - scales[k] * nearest_codes(x * inverses[k]);
+        errors[k] = errors[k] + w * off * off;
+      }
+    }
+  }
+  template <int kN>
+  TAMIS_INLINE static void try_scales(const Block& block, const Groups (&integers)[kN], State& state) {
+    Groups scales[kN], errors[kN];
+    for (int k = 0; k < kN; ++k) scales[k] = integers[k] * state.d;
+    true_errors<kN>(block, scales, errors);
+    for (int k = 0; k < kN; ++k) {
+      const GroupMask is_less = errors[k] < state.error;
+      state.scale = choose(is_less, integers[k], state.scale);
+      state.error = choose(is_less, errors[k], state.error);
+    }
+  }
+
+  // The best integer within kRadius of `center`, if it beats the state's.
+  template <int kRadius>
+  TAMIS_INLINE static void sweep(const Block& block, const Groups& center, State& state) {
+    const Groups only[1] = {center};
+    try_scales<1>(block, only, state);
+    for (int off = 1; off <= kRadius; ++off) {
+      const Groups step = all_groups(static_cast<float>(off));
+      const Groups both[2] = {clamped_scale(center - step), clamped_scale(center + step)};
+      try_scales<2>(block, both, state);
+    }
+  }
+
+  TAMIS_INLINE static void keep_better(const State& state, State& best) {
+    const Groups total = super_sum<1>(state.error);
+    const GroupMask is_less = total < best.error;
+    best.d = choose(is_less, state.d, best.d);
+    best.scale = choose(is_less, state.scale, best.scale);
+    best.error = choose(is_less, total, best.error);
+  }
+
+  // Step 3: the stored d of least error for the state's codes and integers.
+  TAMIS_INLINE static Groups refit(const Block& block, const State& state) {
+    const Fit fit = fit_of(block, inverse_or_zero(state.d * state.scale));
+    const Groups square = super_sum<1>(fit.wqq * state.scale * state.scale);
+    const Groups product = super_sum<1>(fit.scale * fit.wqq * state.scale);
+    return stored_with_sign(product * inverse_or_zero(square));
+  }
+  TAMIS_INLINE static Groups stored_with_sign(const Groups& d) {
+    const Groups stored = as_stored(larger(d, -d));
+    return choose(d < all_groups(0.0f), -stored, stored);
+  }
+
+  TAMIS_INLINE static void finish(const Block& block, bool is_unbiased, const State& state, SymmetricGroups& out) {
+    const Groups scale = state.d * state.scale;
+    const Groups inverse = inverse_or_zero(scale);
+    Groups wxx = all_groups(0.0f), wxy = all_groups(0.0f);
+    for (int i = 0; i < kSymmetricLen; ++i) {
+      const Groups x = load_groups(block.x + kGroups * i);
+      const Groups q = nearest_codes(x * inverse);
+      store_groups(q, out.codes + kGroups * i);
+      const Groups wx = load_groups(block.weight + kGroups * i) * x;
+      wxx = wxx + wx * x;
+      wxy = wxy + wx * scale * q;
+    }
+    const Groups factor = is_unbiased ? unbiased_factor<1>(wxx, wxy) : all_groups(1.0f);
+    const Groups d = stored_with_sign(state.d * factor);
+    out.d = d.low[0];
+    store_groups(state.scale, out.scale);
+  }
+};
+
+// The encoded super-block's numbers, one at a time.
+struct SymmetricSuper {
+  const SymmetricGroups& groups;
+
+  uint16_t d() const { return f32_to_f16(groups.d); }
+  int scale(int g) const { return static_cast<int>(groups.scale[g]); }
+  int code(int g, int i) const { return static_cast<int>(groups.codes[kGroups * i + g]); }
+};
+
+// Encodes a row; Type::pack(SymmetricSuper, Type::Block&) stores a super-block.
+template <class Type>
+TAMIS_INLINE void encode_symmetric_row(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {
+  using Block = typename Type::Block;
+  for (size_t i = 0; i < n_blocks; ++i) {
+    GroupBlock<kSymmetricLen> group_block;
+    load_super_block(row + i * kSuperLen, importance == nullptr ? nullptr : importance + i * kSuperLen, Type::kWeights,
+                     0, group_block);
+    SymmetricGroups groups;
+    KSymmetricSearch<Type>::run(group_block, Type::kIsUnbiased, groups);
+    Block block{};
+    Type::pack(SymmetricSuper{groups}, block);
+    std::memcpy(blocks + i * sizeof(Block), &block, sizeof(Block));
+  }
+}
+
+}  // namespace tamis
