@@ -34,4 +34,9 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockIQ1S& block, float* out) {
   }
 }
 
+// Nearest grid points at one scale a group, all weights equal.
+void encode_block(const float* values, BlockIQ1S& block);
+// A row by the search of grid_search.h, with importance or null.
+void encode_iq1_s(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

@@ -38,4 +38,9 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockIQ3XXS& block, float* out)
   }
 }
 
+// Nearest grid points at one scale a group, all weights equal.
+void encode_block(const float* values, BlockIQ3XXS& block);
+// A row by the search of grid_search.h, with importance or null.
+void encode_iq3_xxs(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis
