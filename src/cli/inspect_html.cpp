@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/progress.h"
-#include "base/utf8.h"
+#include "cli/html.h"
 #include "cli/inspect.h"
 
 namespace tamis::cli {
@@ -15,66 +15,13 @@ constexpr double kLabelWidth = 110;
 constexpr double kFigureWidth = 130;
 constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
 
-constexpr std::string_view kHead = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root{color-scheme:light dark;--bg:#fdfdfc;--fg:#1c1d1f;--dim:#65686d;--line:#dcdddf;--card:#f3f3f1;
---c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#b58900;--c5:#56b4e9;--c6:#7a5195;--c7:#888}
-@media (prefers-color-scheme:dark){:root{--bg:#17181a;--fg:#e6e6e3;--dim:#9a9da3;--line:#34363a;--card:#202225;
---c0:#4aa3df;--c1:#f08a4b;--c2:#3cc49a;--c3:#dd9cc0;--c4:#e0b84c;--c5:#8bd0f5;--c6:#b08fd0;--c7:#999}}
-body{background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.6rem;margin:0 0 .2rem}h2{font-size:1.1rem;margin:2rem 0 .6rem}p.sub{color:var(--dim);margin:0 0 1.2rem}
-.cards{display:flex;flex-wrap:wrap;gap:.8rem}.card{background:var(--card);border-radius:.5rem;padding:.6rem 1rem;min-width:8rem}
-.card b{display:block;font-size:1.25rem;font-variant-numeric:tabular-nums}.card span{color:var(--dim);font-size:.85rem}
-svg{max-width:100%;height:auto;display:block}svg text{fill:var(--fg);font:12px system-ui,sans-serif}svg text.dim{fill:var(--dim)}
-.key{display:flex;flex-wrap:wrap;gap:.3rem 1rem;color:var(--dim);font-size:.85rem;margin:.3rem 0}
-.key i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em}
-table{border-collapse:collapse;width:100%;font-size:.85rem}td,th{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);
-vertical-align:top;overflow-wrap:anywhere}th{color:var(--dim);font-weight:normal}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-td.k{white-space:nowrap;font-family:ui-monospace,monospace}pre{background:var(--card);padding:1rem;border-radius:.5rem;overflow:auto;font-size:.8rem}
-details>summary{cursor:pointer;color:var(--dim);margin:.4rem 0}
-.f0{fill:var(--c0);background:var(--c0)}.f1{fill:var(--c1);background:var(--c1)}.f2{fill:var(--c2);background:var(--c2)}
-.f3{fill:var(--c3);background:var(--c3)}.f4{fill:var(--c4);background:var(--c4)}.f5{fill:var(--c5);background:var(--c5)}
-.f6{fill:var(--c6);background:var(--c6)}.f7{fill:var(--c7);background:var(--c7)}
-</style>
-)";
-
-// Text safe inside elements and attributes: markup escaped, bytes that are not UTF-8 and control characters replaced.
-std::string html(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = utf8_sequence_length(text, i);
-    const char c = text[i];
-    if (length == 0 || (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t')) {
-      out += "\xef\xbf\xbd";
-      ++i;
-      continue;
-    }
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else if (c == '\'') {
-      out += "&#39;";
-    } else {
-      out.append(text, i, length);
-    }
-    i += length;
-  }
-  return out;
-}
-
 class Page {
  public:
   Page(const GgufFile& file, const ModelFacts& facts) : file_(file), facts_(facts) {}
 
   std::string text() {
-    out_ = kHead;
-    out_ += fmt::format("<title>{}</title></head><body>\n", html(facts_.name));
+    out_ = kHtmlHead;
+    out_ += fmt::format("<title>{}</title></head><body>\n", html_text(facts_.name));
     add_head();
     if (facts_.total.n_tensors > 0) {
       add_groups();
@@ -98,15 +45,15 @@ class Page {
   }
 
   void card(std::string_view value, std::string_view what) {
-    out_ += fmt::format("<div class=card><b>{}</b><span>{}</span></div>\n", html(value), html(what));
+    out_ += fmt::format("<div class=card><b>{}</b><span>{}</span></div>\n", html_text(value), html_text(what));
   }
 
   void add_head() {
     std::string hyper;
     for (const HyperFact& fact : facts_.hyper)
       hyper += fmt::format("{}{} {}", hyper.empty() ? "" : " · ", fact.name, fact.value);
-    out_ += fmt::format("<h1>{}</h1>\n<p class=sub>{}{}</p>\n<div class=cards>\n", html(facts_.name),
-                        html(facts_.architecture), hyper.empty() ? "" : html(" · " + hyper));
+    out_ += fmt::format("<h1>{}</h1>\n<p class=sub>{}{}</p>\n<div class=cards>\n", html_text(facts_.name),
+                        html_text(facts_.architecture), hyper.empty() ? "" : html_text(" · " + hyper));
     card(human_bytes(file_.size_bytes()), fmt::format("file, GGUF v{}", file_.version()));
     if (facts_.total.n_tensors > 0) {
       card(human_count(facts_.total.n_params), "parameters");
@@ -120,16 +67,16 @@ class Page {
 
   void begin_svg(double height, std::string_view title) {
     out_ += fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=img aria-label=\"{}\">\n", kPlotWidth, height,
-                        html(title));
+                        html_text(title));
   }
 
   void rect(double x, double y, double width, double height, size_t color, std::string_view tip) {
     out_ += fmt::format("<rect class=f{} x={:.2f} y={:.1f} width={:.2f} height={:.1f}><title>{}</title></rect>\n",
-                        color, x, y, width, height, html(tip));
+                        color, x, y, width, height, html_text(tip));
   }
 
   void label(double x, double y, std::string_view anchor, std::string_view text) {
-    out_ += fmt::format("<text x={:.1f} y={:.1f} text-anchor={}>{}</text>\n", x, y, anchor, html(text));
+    out_ += fmt::format("<text x={:.1f} y={:.1f} text-anchor={}>{}</text>\n", x, y, anchor, html_text(text));
   }
 
   void add_key() {
@@ -220,18 +167,18 @@ class Page {
     out_ += fmt::format(
         "<h2>Tokenizer</h2>\n<p class=sub>{}{} · {} tokens · {} merges</p>\n<table><tr><th>special token<th "
         "class=n>id<th>text</tr>\n",
-        html(tokenizer.model), tokenizer.pre.empty() ? "" : html(" · pre-tokenizer " + tokenizer.pre),
+        html_text(tokenizer.model), tokenizer.pre.empty() ? "" : html_text(" · pre-tokenizer " + tokenizer.pre),
         with_commas(tokenizer.n_tokens), with_commas(tokenizer.n_merges));
     for (const SpecialTokenFact& token : tokenizer.special)
-      out_ +=
-          fmt::format("<tr><td>{}<td class=n>{}<td class=k>{}</tr>\n", html(token.name), token.id, html(token.text));
+      out_ += fmt::format("<tr><td>{}<td class=n>{}<td class=k>{}</tr>\n", html_text(token.name), token.id,
+                          html_text(token.text));
     out_ += "</table>\n";
   }
 
   void add_metadata() {
     out_ += fmt::format("<h2>Metadata</h2>\n<details><summary>{} keys</summary><table>\n", file_.kvs().size());
     for (const GgufKv& kv : file_.kvs())
-      out_ += fmt::format("<tr><td class=k>{}<td>{}</tr>\n", html(kv.key), html(value_text(kv.value, 300)));
+      out_ += fmt::format("<tr><td class=k>{}<td>{}</tr>\n", html_text(kv.key), html_text(value_text(kv.value, 300)));
     out_ += "</table></details>\n";
   }
 
@@ -241,7 +188,7 @@ class Page {
         "class=n>offset<th class=n>bytes</tr>\n",
         file_.tensors().size());
     for (const GgufTensor& tensor : file_.tensors())
-      out_ += fmt::format("<tr><td class=k>{}<td>{}<td>{}<td class=n>{}<td class=n>{}</tr>\n", html(tensor.name),
+      out_ += fmt::format("<tr><td class=k>{}<td>{}<td>{}<td class=n>{}<td class=n>{}</tr>\n", html_text(tensor.name),
                           tensor.shape.to_string(), dtype_name(tensor.dtype), tensor.file_offset, tensor.size_bytes);
     out_ += "</table></details>\n";
   }
@@ -249,8 +196,8 @@ class Page {
   void add_templates() {
     for (const TemplateFacts& source : facts_.templates)
       out_ += fmt::format("<h2>Chat template{}</h2>\n<details><summary>{} bytes</summary><pre>{}</pre></details>\n",
-                          source.name.empty() ? "" : html(" " + source.name), with_commas(source.source.size()),
-                          html(source.source.substr(0, kMaxTemplateBytes)));
+                          source.name.empty() ? "" : html_text(" " + source.name), with_commas(source.source.size()),
+                          html_text(source.source.substr(0, kMaxTemplateBytes)));
   }
 
   const GgufFile& file_;

@@ -54,26 +54,32 @@ Result<uint32_t> integer_option(const Args& args, std::string_view name, uint32_
   return static_cast<uint32_t>(value);
 }
 
+Result<std::shared_ptr<const Engine>> load_other_engine(const Args& args, EngineOptions options,
+                                                        const OtherModel& other, ThreadPool& pool) {
+  TAMIS_TRY(const std::string path, resolve_model(other.model));
+  options.tokenizer.pre = args.text("--pre");
+  TAMIS_TRY(options.ram_budget_bytes, ram_budget(args));
+  const auto given = [&](std::string_view name) { return args.has(name) ? args.text(name) : std::string(); };
+  TAMIS_TRY(options.kv_types, make_kv_types(given("-ctk"), given("-ctv"), other.backend));
+  TAMIS_TRY(std::unique_ptr<Backend> backend,
+            make_backend(other.backend, other.activations, &pool, args.text("--layout")));
+  auto engine = Engine::load(path, std::move(backend), options);
+  if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
+  for (const std::string& warning : (*engine)->warnings()) log_warning("{}", warning);
+  return engine;
+}
+
 Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::optional<uint32_t> n_threads) {
   TAMIS_TRY_STATUS(check_unused_options(args));
   if (!n_threads) {
     TAMIS_TRY(n_threads, integer_option(args, "--threads", 0));
   }
-  TAMIS_TRY(const std::string path, resolve_model(args.text("-m")));
-  options.tokenizer.pre = args.text("--pre");
   options.trace_dir = args.text("--trace-tensors");
-  TAMIS_TRY(options.ram_budget_bytes, ram_budget(args));
   apply_huge_pages(args);
-  const auto given = [&](std::string_view name) { return args.has(name) ? args.text(name) : std::string(); };
-  TAMIS_TRY(options.kv_types, make_kv_types(given("-ctk"), given("-ctv"), args.text("--backend")));
   LoadedEngine loaded;
   loaded.pool = ThreadPool::create(*n_threads);
-  TAMIS_TRY(std::unique_ptr<Backend> backend,
-            make_backend(args.text("--backend"), args.text("--activations"), loaded.pool.get(), args.text("--layout")));
-  auto engine = Engine::load(path, std::move(backend), options);
-  if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
-  loaded.engine = *std::move(engine);
-  for (const std::string& warning : loaded.engine->warnings()) log_warning("{}", warning);
+  const OtherModel model{args.text("-m"), args.text("--backend"), args.text("--activations")};
+  TAMIS_TRY(loaded.engine, load_other_engine(args, options, model, *loaded.pool));
   return loaded;
 }
 

@@ -39,4 +39,12 @@ Result<uint32_t> integer_option(const Args& args, std::string_view name, uint32_
 // honour. `n_threads`: in place of --threads.
 Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::optional<uint32_t> n_threads = {});
 
+// A model beside the first, on the same threads: `model` in place of -m, backend and activations in place of the
+// options'.
+struct OtherModel {
+  std::string model, backend, activations;
+};
+Result<std::shared_ptr<const Engine>> load_other_engine(const Args& args, EngineOptions options,
+                                                        const OtherModel& other, ThreadPool& pool);
+
 }  // namespace tamis::cli

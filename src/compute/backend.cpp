@@ -53,7 +53,8 @@ SortedAssignments sort_by_expert(const Routing& routing, size_t n_expert) {
 
 }  // namespace
 
-Status Backend::moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out) {
+Status Backend::moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out,
+                        const OnExperts& on_experts) {
   const SortedAssignments sorted = sort_by_expert(routing, experts.gate.size());
   const size_t n_total = routing.expert.size(), n_ff = experts.gate[0].weight->n_out();
   TAMIS_TRY(const Buffer gathered, alloc(n_total * x.n_cols));
@@ -69,6 +70,7 @@ Status Backend::moe_ffn(TensorView x, const Experts& experts, const Routing& rou
   const TensorView parts = answers.view(n_total, out.n_cols);
   gather_rows(x, rows, input);
   expert_gate_up(input, experts, sorted.rows, inner, scratch.view(n_total, n_ff));
+  if (on_experts) on_experts(input, inner, sorted.rows);
   expert_down(inner, experts, sorted.rows, parts);
 
   std::vector<uint32_t> at(out.n_rows);

@@ -192,9 +192,13 @@ class Backend {
 
   // Chooses experts from router logits [n_tokens, n_expert].  Requires: 1 ≤ n_used ≤ n_expert.
   virtual Routing route(TensorView logits, const RouterParams& params) = 0;
+  // Shown the inputs of the experts' maps: `input` [n, n_embd] of gate and up, `hidden` [n, n_ff] of down, rows sorted
+  // by expert, each expert's in the order of the tokens.
+  using OnExperts = std::function<void(TensorView input, TensorView hidden, std::span<const ExpertRows> rows)>;
   // out[i] = Σ over token i's experts, best first, of weight · down(activation(gate(x_i)) · up(x_i)).  x, out
   // [n_tokens, n_embd].  Errors: out_of_memory.
-  Status moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out);
+  Status moe_ffn(TensorView x, const Experts& experts, const Routing& routing, TensorView out,
+                 const OnExperts& on_experts = nullptr);
 
  protected:
   // Rows of x sorted by expert, those with most rows first: out = activation(gate(x)) · up(x), and out = down(x), each

@@ -98,14 +98,15 @@ Result<const ChatTemplate*> Engine::chat_template() const {
   return &**template_;
 }
 
-Result<std::vector<float>> Engine::forward(const Batch& batch, const Probe& probe) const {
+Result<std::vector<float>> Engine::forward(const Batch& batch, const Probe& probe,
+                                           const ExpertProbe& expert_probe) const {
   const std::lock_guard lock(stepping_);
   // Weights are read from the mapped file: beyond its new end they would be a SIGBUS.
   if (model_.file.size_changed()) {
     return fail(ErrorCode::io, "{}: the file changed its size while it was in use",
                 escape_for_display(model_.file.path(), 4096));
   }
-  auto logits = run_step(batch, probe);
+  auto logits = run_step(batch, probe, expert_probe);
   give_back_rows(batch.tokens.size());
   return logits;
 }
@@ -119,13 +120,14 @@ void Engine::give_back_rows(size_t n_tokens) const {
   n_looked_up_ = 0;
 }
 
-Result<std::vector<float>> Engine::run_step(const Batch& batch, const Probe& probe) const {
-  if (trace_ == nullptr) return tamis::forward(model_, *backend_, batch, probe);
-  auto logits =
-      tamis::forward(model_, *backend_, batch, [&](std::string_view name, int32_t layer_idx, TensorView value) {
-        trace_->add(name, layer_idx, value, *backend_);
-        if (probe) probe(name, layer_idx, value);
-      });
+Result<std::vector<float>> Engine::run_step(const Batch& batch, const Probe& probe,
+                                            const ExpertProbe& expert_probe) const {
+  if (trace_ == nullptr) return tamis::forward(model_, *backend_, batch, probe, expert_probe);
+  const Probe traced = [&](std::string_view name, int32_t layer_idx, TensorView value) {
+    trace_->add(name, layer_idx, value, *backend_);
+    if (probe) probe(name, layer_idx, value);
+  };
+  auto logits = tamis::forward(model_, *backend_, batch, traced, expert_probe);
   TAMIS_TRY_STATUS(trace_->finish_step());
   return logits;
 }

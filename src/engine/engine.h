@@ -59,11 +59,12 @@ class Engine {
   bool has_chat_template() const { return model_.file.find("tokenizer.chat_template") != nullptr; }
 
   // One step; see models/decoder.h. Steps of several threads take turns.
-  Result<std::vector<float>> forward(const Batch& batch, const Probe& probe = nullptr) const;
+  Result<std::vector<float>> forward(const Batch& batch, const Probe& probe = nullptr,
+                                     const ExpertProbe& expert_probe = nullptr) const;
 
  private:
   Engine() = default;
-  Result<std::vector<float>> run_step(const Batch& batch, const Probe& probe) const;
+  Result<std::vector<float>> run_step(const Batch& batch, const Probe& probe, const ExpertProbe& expert_probe) const;
   void give_back_rows(size_t n_tokens) const;
 
   Model model_;

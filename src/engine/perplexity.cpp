@@ -5,36 +5,51 @@
 #include <cmath>
 
 #include "engine/distribution.h"
-#include "engine/session.h"
 
 namespace tamis {
-namespace {
 
-// Negative log-likelihoods of the tokens of one window that are scored, in order.
-Result<std::vector<double>> score_window(Session& session, std::span<const TokenId> window, ThreadPool* pool) {
+void PerplexitySums::add(std::span<const double> window_nll) {
+  double window_sum = 0;
+  for (const double value : window_nll) {
+    window_sum += value;
+    sum_of_squares_ += value * value;
+  }
+  sum_ += window_sum;
+  ++state_.n_windows;
+  state_.n_scored += window_nll.size();
+  const auto n = static_cast<double>(state_.n_scored);
+  state_.window_nll = window_sum / static_cast<double>(window_nll.size());
+  state_.mean_nll = sum_ / n;
+  state_.perplexity = std::exp(state_.mean_nll);
+  const double variance = sum_of_squares_ / n - state_.mean_nll * state_.mean_nll;
+  state_.standard_error = variance > 0 && n > 1 ? state_.perplexity * std::sqrt(variance / (n - 1)) : 0;
+}
+
+Result<std::vector<double>> score_window(Session& session, std::span<const TokenId> window, ThreadPool* pool,
+                                         const OnRows& on_rows) {
   const size_t first = window.size() / 2;
-  const size_t n_scored = window.size() - first - 1;  // the last token has no successor here
   const size_t n_vocab = session.engine().model().n_vocab();
-  std::vector<double> nll(n_scored);
+  std::vector<double> nll(window.size() - first - 1);  // the last token has no successor here
   session.truncate(0);
   const auto score = [&](size_t first_token, std::span<const float> rows) -> Status {
-    const auto score_rows = [&](size_t begin, size_t end, uint32_t) {
-      for (size_t row = begin; row < end; ++row) {
-        const size_t token = first_token + row;
-        nll[token - first] =
-            negative_log_likelihood(rows.subspan(row * n_vocab, n_vocab), static_cast<size_t>(window[token + 1]));
-      }
-    };
-    const size_t n_rows = rows.size() / n_vocab;
-    if (pool != nullptr) return pool->parallel_for(n_rows, 1, score_rows);
-    score_rows(0, n_rows, 0);
-    return {};
+    if (on_rows) TAMIS_TRY_STATUS(on_rows(rows));
+    return for_rows(pool, rows.size() / n_vocab, [&](size_t row) {
+      const size_t token = first_token + row;
+      nll[token - first] =
+          negative_log_likelihood(rows.subspan(row * n_vocab, n_vocab), static_cast<size_t>(window[token + 1]));
+    });
   };
   TAMIS_TRY_STATUS(session.append_all(window.first(window.size() - 1), first, score));
   return nll;
 }
 
-}  // namespace
+std::vector<TokenId> window_of(std::span<const TokenId> tokens, uint32_t n_ctx, uint32_t i,
+                               const SpecialTokens& special) {
+  const auto text = tokens.subspan(size_t{i} * n_ctx, n_ctx);
+  std::vector<TokenId> window(text.begin(), text.end());
+  if (special.add_bos && special.bos != kNoToken) window.front() = special.bos;
+  return window;
+}
 
 uint32_t n_perplexity_windows(size_t n_tokens, const PerplexityOptions& options) {
   if (options.n_ctx < 4) return 0;
@@ -56,30 +71,14 @@ Result<Perplexity> measure_perplexity(const std::shared_ptr<const Engine>& engin
   }
   const SpecialTokens& special = engine->tokenizer()->special();
   Session session(engine);
-  Perplexity state;
-  double sum = 0, sum_of_squares = 0;
-  std::vector<TokenId> window(options.n_ctx);
+  PerplexitySums sums;
   for (uint32_t i = 0; i < n_windows; ++i) {
-    std::ranges::copy(tokens.subspan(size_t{i} * options.n_ctx, options.n_ctx), window.begin());
-    if (special.add_bos && special.bos != kNoToken) window.front() = special.bos;
-    TAMIS_TRY(const std::vector<double> nll, score_window(session, window, options.pool));
-    double window_sum = 0;
-    for (const double value : nll) {
-      window_sum += value;
-      sum_of_squares += value * value;
-    }
-    sum += window_sum;
-    state.n_windows = i + 1;
-    state.n_scored += nll.size();
-    const auto n = static_cast<double>(state.n_scored);
-    state.window_nll = window_sum / static_cast<double>(nll.size());
-    state.mean_nll = sum / n;
-    state.perplexity = std::exp(state.mean_nll);
-    const double variance = sum_of_squares / n - state.mean_nll * state.mean_nll;
-    state.standard_error = variance > 0 && n > 1 ? state.perplexity * std::sqrt(variance / (n - 1)) : 0;
-    if (!on_window(state)) return fail(ErrorCode::cancelled, "stopped after {} of {} windows", i + 1, n_windows);
+    const std::vector<TokenId> window = window_of(tokens, options.n_ctx, i, special);
+    TAMIS_TRY(const std::vector<double> nll, score_window(session, window, options.pool, options.on_rows));
+    sums.add(nll);
+    if (!on_window(sums.state())) return fail(ErrorCode::cancelled, "stopped after {} of {} windows", i + 1, n_windows);
   }
-  return state;
+  return sums.state();
 }
 
 }  // namespace tamis

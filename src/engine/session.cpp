@@ -21,8 +21,9 @@ Result<std::vector<float>> Session::step(std::span<const TokenId> tokens, std::s
   slots_.clear();
   const auto position = static_cast<uint32_t>(tokens_.size());
   for (size_t i = 0; i < tokens.size(); ++i) slots_.push_back({&cache_, position + static_cast<uint32_t>(i)});
-  TAMIS_TRY(std::vector<float> logits,
-            engine_->forward({.tokens = tokens, .slots = slots_, .logits_rows = logits_rows}));
+  const Batch batch{
+      .tokens = tokens, .slots = slots_, .logits_rows = logits_rows, .keeps_all_rows = probe_ || expert_probe_};
+  TAMIS_TRY(std::vector<float> logits, engine_->forward(batch, probe_, expert_probe_));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   return logits;
 }
@@ -48,21 +49,31 @@ Result<std::vector<float>> Session::append(std::span<const TokenId> tokens, cons
   }
 }
 
+size_t Session::n_rows_together() const {
+  const size_t row_bytes = size_t{engine_->model().n_vocab()} * sizeof(float);
+  return std::clamp<size_t>(kLogitBytes / std::max<size_t>(row_bytes, 1), 1, engine_->n_batch());
+}
+
+Result<std::vector<float>> Session::append_step(std::span<const TokenId> tokens, size_t first_wanted) {
+  if (tokens.size() > n_left()) {
+    return fail(ErrorCode::invalid_argument, "{} tokens do not fit: the context holds {} and {} are taken",
+                tokens.size(), engine_->n_ctx(), tokens_.size());
+  }
+  std::vector<uint32_t> rows(tokens.size() - std::min(first_wanted, tokens.size()));
+  std::iota(rows.begin(), rows.end(), static_cast<uint32_t>(first_wanted));
+  return step(tokens, rows);
+}
+
 Status Session::append_all(std::span<const TokenId> tokens, size_t first_wanted, const OnLogits& on_logits) {
   if (tokens.size() > n_left()) {
     return fail(ErrorCode::invalid_argument, "{} tokens do not fit: the context holds {} and {} are taken",
                 tokens.size(), engine_->n_ctx(), tokens_.size());
   }
-  const size_t row_bytes = size_t{engine_->model().n_vocab()} * sizeof(float);
-  const size_t n_wanted = std::clamp<size_t>(kLogitBytes / std::max<size_t>(row_bytes, 1), 1, engine_->n_batch());
-  std::vector<uint32_t> rows;
   for (size_t begin = 0; begin < tokens.size();) {
     const bool is_wanted = begin >= first_wanted;
-    size_t n = std::min<size_t>(is_wanted ? n_wanted : engine_->n_batch(), tokens.size() - begin);
+    size_t n = std::min<size_t>(is_wanted ? n_rows_together() : engine_->n_batch(), tokens.size() - begin);
     if (!is_wanted) n = std::min(n, first_wanted - begin);
-    rows.resize(is_wanted ? n : 0);
-    std::iota(rows.begin(), rows.end(), 0u);
-    TAMIS_TRY(const std::vector<float> logits, step(tokens.subspan(begin, n), rows));
+    TAMIS_TRY(const std::vector<float> logits, append_step(tokens.subspan(begin, n), is_wanted ? 0 : n));
     if (is_wanted) TAMIS_TRY_STATUS(on_logits(begin, logits));
     begin += n;
   }

@@ -36,6 +36,18 @@ class Session {
   using OnLogits = std::function<Status(size_t first_token, std::span<const float> rows)>;
   Status append_all(std::span<const TokenId> tokens, size_t first_wanted, const OnLogits& on_logits);
 
+  // One step of at most n_batch tokens: the logits of those from index first_wanted on, rows [n, n_vocab]. Errors:
+  // those of append_all.
+  Result<std::vector<float>> append_step(std::span<const TokenId> tokens, size_t first_wanted);
+  // Rows of logits worth computing together: a few megabytes, at most n_batch.
+  size_t n_rows_together() const;
+
+  // From now on every step is shown to the probes (models/decoder.h; null: to nobody), every token of it to the end.
+  void watch(Probe probe, ExpertProbe expert_probe) {
+    probe_ = std::move(probe);
+    expert_probe_ = std::move(expert_probe);
+  }
+
   // Forgets all tokens but the first n.
   void truncate(size_t n);
 
@@ -50,6 +62,8 @@ class Session {
   KvCache cache_;
   std::vector<TokenId> tokens_;
   std::vector<KvSlot> slots_;  // of the running step
+  Probe probe_;
+  ExpertProbe expert_probe_;
 };
 
 }  // namespace tamis

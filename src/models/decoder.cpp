@@ -13,8 +13,14 @@ namespace {
 // One forward pass: the buffers of its intermediates and the steps in order.
 class Pass {
  public:
-  Pass(const Model& model, Backend& backend, const Batch& batch, const Probe& probe)
-      : model_(model), block_(model.arch.block), hyper_(model.hyper), backend_(backend), batch_(batch), probe_(probe) {
+  Pass(const Model& model, Backend& backend, const Batch& batch, const Probe& probe, const ExpertProbe& expert_probe)
+      : model_(model),
+        block_(model.arch.block),
+        hyper_(model.hyper),
+        backend_(backend),
+        batch_(batch),
+        probe_(probe),
+        expert_probe_(expert_probe) {
     for (const KvSlot& slot : batch.slots) positions_.push_back(slot.position);
   }
 
@@ -23,6 +29,7 @@ class Pass {
  private:
   Status allocate();
   Status layer(uint32_t i);
+  void keep_wanted_rows();
   void attention(uint32_t i, const LayerWeights& weights);
   Status feed_forward(uint32_t i, const LayerWeights& weights);
   Status mixture(uint32_t i, const LayerWeights& weights);
@@ -43,6 +50,7 @@ class Pass {
   Backend& backend_;
   const Batch& batch_;
   const Probe& probe_;
+  const ExpertProbe& expert_probe_;
   std::vector<uint32_t> positions_;
 
   Buffer x_buffer_, normed_buffer_, q_buffer_, k_buffer_, v_buffer_, heads_buffer_, part_buffer_, ff_buffer_,
@@ -130,7 +138,13 @@ Status Pass::mixture(uint32_t i, const LayerWeights& weights) {
   for (const OwnedLinear& expert : weights.gate_exps) gate.push_back(expert.bound());
   for (const OwnedLinear& expert : weights.up_exps) up.push_back(expert.bound());
   for (const OwnedLinear& expert : weights.down_exps) down.push_back(expert.bound());
-  return backend_.moe_ffn(normed_, {gate, up, down, block_.ffn.activation}, routing, part_);
+  Backend::OnExperts on_experts;
+  if (expert_probe_) {
+    on_experts = [&](TensorView input, TensorView hidden, std::span<const ExpertRows> rows) {
+      expert_probe_(i, input, hidden, rows);
+    };
+  }
+  return backend_.moe_ffn(normed_, {gate, up, down, block_.ffn.activation}, routing, part_, on_experts);
 }
 
 Status Pass::feed_forward(uint32_t i, const LayerWeights& weights) {
@@ -150,19 +164,23 @@ Status Pass::feed_forward(uint32_t i, const LayerWeights& weights) {
   return {};
 }
 
+// After the last attention nothing crosses tokens: only the rows whose logits are wanted go on.
+void Pass::keep_wanted_rows() {
+  const size_t n = batch_.logits_rows.size();
+  backend_.gather_rows(x_, batch_.logits_rows, normed_.rows(0, n));
+  std::swap(x_, normed_);
+  x_.n_rows = normed_.n_rows = part_.n_rows = n;
+}
+
 Status Pass::layer(uint32_t i) {
   const LayerWeights& weights = model_.layers[i];
   backend_.rms_norm(x_, weights.attn_norm.data(), hyper_.norm_eps, normed_);
   show("attn_norm", static_cast<int32_t>(i), normed_);
   attention(i, weights);
   join(part_, weights.attn_post_norm);
-  if (i + 1 == hyper_.n_layers) {
-    // From here on nothing crosses tokens: only the rows whose logits are wanted go on.
-    const size_t n = batch_.logits_rows.size();
-    backend_.gather_rows(x_, batch_.logits_rows, normed_.rows(0, n));
-    std::swap(x_, normed_);
-    x_.n_rows = normed_.n_rows = part_.n_rows = n;
-    if (n == 0) return {};
+  if (i + 1 == hyper_.n_layers && !batch_.keeps_all_rows) {
+    keep_wanted_rows();
+    if (x_.n_rows == 0) return {};
   }
   TAMIS_TRY_STATUS(feed_forward(i, weights));
   show("layer_out", static_cast<int32_t>(i), x_);
@@ -170,9 +188,15 @@ Status Pass::layer(uint32_t i) {
 }
 
 Result<std::vector<float>> Pass::logits() {
+  if (batch_.keeps_all_rows) {
+    backend_.rms_norm(x_, model_.output_norm.data(), hyper_.norm_eps, normed_);
+    show("output_norm", -1, normed_);
+    keep_wanted_rows();
+  }
   const size_t n = x_.n_rows;
+  if (n == 0) return std::vector<float>();
   backend_.rms_norm(x_, model_.output_norm.data(), hyper_.norm_eps, normed_);
-  show("output_norm", -1, normed_);
+  if (!batch_.keeps_all_rows) show("output_norm", -1, normed_);
   TAMIS_TRY(const Buffer buffer, backend_.alloc(n * hyper_.n_vocab));
   const TensorView out = buffer.view(n, hyper_.n_vocab);
   const OwnedLinear& output = model_.output.weight != nullptr ? model_.output : model_.token_embd;
@@ -190,10 +214,7 @@ Result<std::vector<float>> Pass::run() {
   backend_.embed_rows(*model_.token_embd.weight, batch_.tokens, scale, x_);
   show("embedding", -1, x_);
   for (uint32_t i = 0; i < hyper_.n_layers; ++i) TAMIS_TRY_STATUS(layer(i));
-  std::vector<float> values;
-  if (!batch_.logits_rows.empty()) {
-    TAMIS_TRY(values, logits());
-  }
+  TAMIS_TRY(std::vector<float> values, logits());
   TAMIS_TRY_STATUS(backend_.finish());
   for (const KvSlot& slot : batch_.slots) slot.cache->commit(std::max(slot.cache->n_tokens(), slot.position + 1));
   return values;
@@ -234,9 +255,10 @@ Status check_batch(const Model& model, const Batch& batch) {
 
 }  // namespace
 
-Result<std::vector<float>> forward(const Model& model, Backend& backend, const Batch& batch, const Probe& probe) {
+Result<std::vector<float>> forward(const Model& model, Backend& backend, const Batch& batch, const Probe& probe,
+                                   const ExpertProbe& expert_probe) {
   TAMIS_TRY_STATUS(check_batch(model, batch));
-  return Pass(model, backend, batch, probe).run();
+  return Pass(model, backend, batch, probe, expert_probe).run();
 }
 
 }  // namespace tamis

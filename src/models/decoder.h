@@ -18,16 +18,22 @@ struct Batch {
   std::span<const int32_t> tokens;        // [n]; each < n_vocab
   std::span<const KvSlot> slots;          // [n]: cache of the token's sequence, position in it
   std::span<const uint32_t> logits_rows;  // indices into tokens, ascending: those whose next-token logits are wanted
+  // The last layer's feed-forward and the final norm are computed for every token, for those who look at them.
+  bool keeps_all_rows = false;
 };
 
 // Called with named intermediates ("attn_norm", "q", "attn_out", "ffn_out", …; layer −1: model-wide) while they are
 // valid.
 using Probe = std::function<void(std::string_view name, int32_t layer_idx, TensorView value)>;
 
+// Called with the inputs of a mixture's maps, as Backend::OnExperts is.
+using ExpertProbe =
+    std::function<void(uint32_t layer_idx, TensorView input, TensorView hidden, std::span<const ExpertRows> rows)>;
+
 // Runs the batch; caches are committed only when all went well. Returns logits [logits_rows.size(), n_vocab],
 // row-major, host memory. A row's bits do not depend on the rest of the batch. Errors: invalid_argument (token or
 // position out of range, gaps), out_of_memory, device.
 Result<std::vector<float>> forward(const Model& model, Backend& backend, const Batch& batch,
-                                   const Probe& probe = nullptr);
+                                   const Probe& probe = nullptr, const ExpertProbe& expert_probe = nullptr);
 
 }  // namespace tamis

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -32,6 +33,10 @@ void add_metadata(GgufWriter& writer, const TinyModel& model) {
   must(writer.add_u32("llama.attention.head_count", kHead));
   must(writer.add_u32("llama.attention.head_count_kv", kHeadKv));
   must(writer.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f));
+  if (model.n_expert > 0) {
+    must(writer.add_u32("llama.expert_count", model.n_expert));
+    must(writer.add_u32("llama.expert_used_count", 1));
+  }
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte)
     tokens.push_back(ByteAlphabet::get().encode(std::string(1, static_cast<char>(byte))));
@@ -57,7 +62,7 @@ struct TinyTensor {
   Shape shape;
 };
 
-std::vector<TinyTensor> tensors() {
+std::vector<TinyTensor> tensors(const TinyModel& model) {
   std::vector<TinyTensor> out = {{"token_embd.weight", {kTinyVocab, kEmbd}}, {"output_norm.weight", {kEmbd}}};
   for (uint32_t i = 0; i < kLayers; ++i) {
     const std::string block = "blk." + std::to_string(i) + ".";
@@ -67,6 +72,14 @@ std::vector<TinyTensor> tensors() {
     out.push_back({block + "attn_v.weight", {kHeadKv * kHeadDim, kEmbd}});
     out.push_back({block + "attn_output.weight", {kEmbd, kHead * kHeadDim}});
     out.push_back({block + "ffn_norm.weight", {kEmbd}});
+    const uint32_t n = model.n_expert;
+    if (n > 0) {
+      out.push_back({block + "ffn_gate_inp.weight", {n, kEmbd}});
+      out.push_back({block + "ffn_gate_exps.weight", {n, kFf, kEmbd}});
+      out.push_back({block + "ffn_up_exps.weight", {n, kFf, kEmbd}});
+      out.push_back({block + "ffn_down_exps.weight", {n, kEmbd, kFf}});
+      continue;
+    }
     out.push_back({block + "ffn_gate.weight", {kFf, kEmbd}});
     out.push_back({block + "ffn_up.weight", {kFf, kEmbd}});
     out.push_back({block + "ffn_down.weight", {kEmbd, kFf}});
@@ -74,20 +87,27 @@ std::vector<TinyTensor> tensors() {
   return out;
 }
 
+// The first two rows are opposite, so one of them beats the last, which is 0.
+void kill_last_expert(std::vector<float>& router) {
+  for (size_t k = 0; k < kEmbd; ++k) router[kEmbd + k] = -router[k];
+  std::fill(router.end() - kEmbd, router.end(), 0.0f);
+}
+
 }  // namespace
 
 std::string write_tiny_model(const TinyModel& model) {
   GgufWriter writer;
   add_metadata(writer, model);
-  for (const TinyTensor& tensor : tensors()) must(writer.add_tensor(tensor.name, DType::f32, tensor.shape));
+  for (const TinyTensor& tensor : tensors(model)) must(writer.add_tensor(tensor.name, DType::f32, tensor.shape));
   const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
   const std::string path = testing::TempDir() + "tamis_tiny_" + test->test_suite_name() + "_" + test->name() + ".gguf";
   must(writer.begin(path, true));
   Rng rng(1);
-  for (const TinyTensor& tensor : tensors()) {
+  for (const TinyTensor& tensor : tensors(model)) {
     std::vector<float> values(tensor.shape.n_elements());
     const double scale = tensor.shape.n_dims == 1 ? 0 : 1.0 / std::sqrt(static_cast<double>(tensor.shape.row_len()));
     for (float& value : values) value = static_cast<float>(scale == 0 ? 1 : 2 * scale * rng.normal());
+    if (model.has_dead_expert && tensor.name.ends_with("ffn_gate_inp.weight")) kill_last_expert(values);
     must(writer.write(std::as_bytes(std::span(values))));
   }
   must(writer.finish());

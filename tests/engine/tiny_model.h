@@ -10,6 +10,8 @@
 namespace tamis::test {
 
 struct TinyModel {
+  uint32_t n_expert = 0;         // a mixture with one expert a token
+  bool has_dead_expert = false;  // routers never choose the last one
   uint32_t n_ctx_train = 96;
   bool has_bos = true;
   bool has_template = true;
