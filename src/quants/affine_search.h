@@ -91,9 +91,9 @@ struct AffineSearch {
 
   TAMIS_INLINE Best best_range(float low, float unit) const {
     // How far the ends move inward, in codes; negative: outward.
-    constexpr float kLow[] = {0.4f, 0.1f, -0.15f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f};
-    const Lanes moves = {0.4f, 0.1f, -0.15f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f,
-                         0.4f, 0.1f, -0.15f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f};
+    constexpr float kLow[] = {0.4f, 0.0f, -0.2f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f};
+    const Lanes moves = {0.4f, 0.0f, -0.2f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f,
+                         0.4f, 0.0f, -0.2f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f};
     const Lanes second = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
     Best best;
     for (size_t pair = 0; pair < 8; pair += 2) {

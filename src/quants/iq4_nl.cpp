@@ -22,12 +22,14 @@ void encode_block(const float* values, BlockIQ4NL& block) {
 TAMIS_WIDE void encode_iq4_nl(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {
   const RowWeights<BlockIQ4NL::kLen> weights(row, importance, n_blocks, kRule);
   for (size_t i = 0; i < n_blocks; ++i) {
-    float x[32], w[32];
+    float x[32], w[32], levels[32];
     weights.block(i, x, w);
     const ScaleSearch<IQ4Levels, 32> search{x, w};
     BlockIQ4NL block;
-    block.d = search.best_scale();
-    const float inverse = inverse_scale(f16_to_f32(block.d));
+    const float d = f16_to_f32(search.best_scale());
+    search.levels(d, levels);
+    block.d = search.unbiased(d, levels);
+    const float inverse = inverse_scale(d);
     pack_nibbles(IQ4Levels::code(load_lanes(x) * inverse), IQ4Levels::code(load_lanes(x + 16) * inverse), block.qs);
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }

@@ -36,4 +36,10 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockIQ4XS& block, float* out) 
   }
 }
 
+// Each group's value of largest magnitude at its code 0, d such that the largest scale is −32 of it; the nearest codes.
+void encode_block(const float* values, BlockIQ4XS& block);
+
+// The fast encoder: each group's best scale, then d, scales and codes of least weighted error together (iq4_xs.cpp).
+void encode_iq4_xs(const float* row, const float* importance, std::byte* blocks, size_t n_blocks);
+
 }  // namespace tamis

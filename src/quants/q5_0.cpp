@@ -7,7 +7,7 @@ namespace tamis {
 namespace {
 
 struct Q5Levels {
-  static constexpr float kTrials[] = {-12.0f, -13.0f, -13.6f, -14.1f, -14.5f, -14.9f, -15.2f, -15.5f, -15.8f, -16.1f,
+  static constexpr float kTrials[] = {-12.0f, -13.0f, -13.6f, -14.1f, -14.5f, -14.9f, -15.2f, -15.5f, -15.8f, -16.0f,
                                       -16.4f, -16.7f, -17.1f, -17.5f, -18.0f, -18.6f, -19.3f, -20.2f, -21.5f, -23.5f,
                                       -26.0f, -30.0f, -40.0f, -70.0f, 11.5f,  12.4f,  13.0f,  13.5f,  13.9f,  14.3f,
                                       14.6f,  14.9f,  15.2f,  15.5f,  15.8f,  16.1f,  16.5f,  16.9f,  17.4f,  18.0f,
@@ -41,8 +41,9 @@ TAMIS_WIDE void encode_q5_0(const float* row, const float* importance, std::byte
     weights.block(i, x, w);
     const ScaleSearch<Q5Levels, 32> search{x, w};
     BlockQ5_0 block;
-    block.d = search.best_scale();
-    search.levels(f16_to_f32(block.d), levels);
+    const float d = f16_to_f32(search.best_scale());
+    search.levels(d, levels);
+    block.d = search.unbiased(d, levels);
     pack_five_bits(load_lanes(levels) + 16.0f, load_lanes(levels + 16) + 16.0f, block.qh, block.qs);
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }

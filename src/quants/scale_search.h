@@ -8,7 +8,8 @@
 //      it will be stored.
 //
 // A `Levels` type says what codes there are: static Lanes nearest(const Lanes& v), the level nearest to v; and the
-// grid: kTrials, constexpr float arrays of levels that the largest magnitude may land on, a multiple of kLanes of them.
+// grid: kTrials, constexpr float arrays of levels that the largest magnitude may land on, a
+// multiple of kLanes of them; the textbook encoder's place is one, so that the search is never worse.
 #pragma once
 
 #include <bit>
@@ -107,7 +108,10 @@ struct ScaleSearch {
   }
 
   // The stored scale. 0 for a block of zeros.
-  TAMIS_INLINE uint16_t best_scale() const {
+  TAMIS_INLINE uint16_t best_scale() const { return best_stored(free_scale()); }
+
+  // The best d of any float. 0 for a block of zeros.
+  TAMIS_INLINE float free_scale() const {
     const float extreme = signed_extreme();
     // Below, 1/extreme would overflow; no f16 but 0 is near such values.
     if (std::fabs(extreme) < 0x1p-100f) return 0;
@@ -120,7 +124,7 @@ struct ScaleSearch {
                          .5f,   1.5f,  2.5f,  3.5f,  4.5f,  5.5f,  6.5f,  7.5f};
     consider(best.inverse[lane] * (1.0f + steps * (Levels::kNear / 8)), best);
     lane = largest_lane(best.gain);
-    return best_stored(best.d[lane]);
+    return best.d[lane];
   }
 
   // Of the f16 around d the one of least error, its codes rounded to it.

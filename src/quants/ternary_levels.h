@@ -7,11 +7,11 @@ namespace tamis {
 
 struct TernaryLevels {
   // From every value but 0 kept to the largest alone.
-  static constexpr float kTrials[] = {0.8f,   0.868f, 0.9418f, 1.022f, 1.109f, 1.203f, 1.305f, 1.416f, 1.536f, 1.667f,
-                                      1.809f, 1.963f, 2.129f,  2.31f,  2.507f, 2.72f,  2.951f, 3.202f, 3.474f, 3.769f,
-                                      4.09f,  4.437f, 4.814f,  5.224f, 5.668f, 6.149f, 6.672f, 7.239f, 7.855f, 8.522f,
-                                      9.247f, 10.03f, 10.89f,  11.81f, 12.81f, 13.9f,  15.09f, 16.37f, 17.76f, 19.27f,
-                                      20.91f, 22.68f, 24.61f,  26.7f,  28.97f, 31.44f, 34.11f, 37.01f};
+  static constexpr float kTrials[] = {0.7829f, 0.8495f, 0.9217f, 1.0f,   1.085f, 1.177f, 1.277f, 1.386f, 1.504f, 1.631f,
+                                      1.77f,   1.921f,  2.084f,  2.261f, 2.453f, 2.662f, 2.888f, 3.133f, 3.4f,   3.689f,
+                                      4.002f,  4.342f,  4.712f,  5.112f, 5.547f, 6.018f, 6.53f,  7.085f, 7.687f, 8.34f,
+                                      9.049f,  9.818f,  10.65f,  11.56f, 12.54f, 13.61f, 14.76f, 16.02f, 17.38f, 18.86f,
+                                      20.46f,  22.2f,   24.09f,  26.13f, 28.35f, 30.76f, 33.38f, 36.22f};
   static constexpr float kNear = 0.085f;
   TAMIS_INLINE static Lanes nearest(const Lanes& v) { return nearest_integer(clamped(v, -1.0f, 1.0f)); }
 };
