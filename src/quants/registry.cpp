@@ -71,7 +71,7 @@ constexpr QuantType kTypes[] = {
     {DType::iq3_xxs, kGrid, decode_blocks<BlockIQ3XXS>, encode_blocks<BlockIQ3XXS>, encode_iq3_xxs},
     {DType::iq3_s, kGrid, decode_blocks<BlockIQ3S>, encode_blocks<BlockIQ3S>, encode_iq3_s},
     {DType::iq4_nl, kLookup, decode_blocks<BlockIQ4NL>, encode_blocks<BlockIQ4NL>, encode_iq4_nl},
-    {DType::iq4_xs, kLookup, decode_blocks<BlockIQ4XS>, nullptr},
+    {DType::iq4_xs, kLookup, decode_blocks<BlockIQ4XS>, encode_blocks<BlockIQ4XS>, encode_iq4_xs},
     {DType::tq1_0, kAffine, decode_blocks<BlockTQ1_0>, encode_blocks<BlockTQ1_0>, encode_tq1_0},
     {DType::tq2_0, kAffine, decode_blocks<BlockTQ2_0>, encode_blocks<BlockTQ2_0>, encode_tq2_0},
     {DType::mxfp4, kLookup, decode_blocks<BlockMXFP4>, encode_blocks<BlockMXFP4>, encode_mxfp4},
