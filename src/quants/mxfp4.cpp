@@ -27,6 +27,8 @@ uint8_t nearest_code(float value, float d) {
   return static_cast<uint8_t>(best);
 }
 
+constexpr int32_t kLargestExponent = 252;  // 6 steps of 2^125 are the largest finite weight
+
 constexpr WeightRule kRule{WeightExponent::half, NoImportance::even};
 
 // The values times 2^-exponent, the largest magnitude then in [½, 1): the exponent. Any float is in this type's range,
@@ -65,7 +67,7 @@ TAMIS_WIDE void encode_mxfp4(const float* row, const float* importance, std::byt
     // A largest magnitude below 2^exponent: scale byte exponent − 3 + 127 puts it in [4, 8) steps, lane 12.
     LaneBits e = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     e += exponent - 3 + 127 - 12;
-    e = e < 0 ? LaneBits{} : e > 254 ? LaneBits{} + 254 : e;
+    e = e < 0 ? LaneBits{} : e > kLargestExponent ? LaneBits{} + kLargestExponent : e;
     // Half the scale on the scaled values, 2^(e − 128 − exponent), and its inverse.
     const LaneBits power = e - 128 - exponent;
     const Lanes half_scale = lanes_of((power + 127) << 23);
