@@ -23,7 +23,6 @@ constexpr Number kSizes[] = {
     {"attention.head_count_kv", {"num_key_value_heads", "n_head_kv", "n_kv_heads"}},
     {"attention.key_length", {"head_dim"}},
     {"attention.value_length", {"head_dim"}},
-    {"vocab_size", {"vocab_size"}},
 };
 
 // Kinds of activation by their names in config.json.

@@ -182,6 +182,11 @@ Result<std::string> find_pre_name(const Json& tokenizer) {
       escape_for_display(normalizer == nullptr ? "null" : normalizer->dump(), 500), splitting.ignores_merges);
 }
 
+bool ignores_merges(std::string_view pre_name) {
+  const PreTokenizerRow* row = find_pre_tokenizer(pre_name);
+  return row != nullptr && row->ignore_merges;
+}
+
 Result<Json> pre_tokenizer_json(std::string_view pre_name) {
   const PreTokenizerRow* row = find_pre_tokenizer(pre_name);
   if (row == nullptr || row->rule->digits != DigitGrouping::none || !row->rule->is_byte_level)

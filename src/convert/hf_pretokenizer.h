@@ -20,5 +20,7 @@ Result<std::string> find_pre_name(const Json& tokenizer);
 
 // The reverse: "normalizer" and "pre_tokenizer" of a tokenizer.json for a name of the table. Errors: not_found.
 Result<Json> pre_tokenizer_json(std::string_view pre_name);
+// "ignore_merges" of its model.
+bool ignores_merges(std::string_view pre_name);
 
 }  // namespace tamis

@@ -2,6 +2,7 @@
 #include "convert/hf_tokenizer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <unordered_map>
 
 #include "base/limits.h"
@@ -191,9 +192,11 @@ class VocabMaker {
     const Json* decoder = files_.tokenizer_config.find("added_tokens_decoder");
     if (decoder == nullptr || !decoder->is_object() || !keeps_scores_) return {};
     for (const auto& [key, token] : decoder->as_object()) {
-      const bool is_number = !key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == key.npos;
-      if (!is_number) return bad("tokenizer_config.json", "added_tokens_decoder: expected ids as keys");
-      const Json id(static_cast<int64_t>(std::stol(key)));
+      int64_t number = -1;
+      const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), number);
+      if (fault != std::errc() || end != key.data() + key.size() || number < 0)
+        return bad("tokenizer_config.json", "added_tokens_decoder: expected ids as keys");
+      const Json id(number);
       TAMIS_TRY_STATUS(add_one(&id, token, "tokenizer_config.json"));
     }
     return {};
