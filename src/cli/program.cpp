@@ -113,6 +113,7 @@ int dispatch(std::string_view program, std::vector<std::string> arguments) {
   for (const auto& [name, verb] : kProgramNames) {
     if (program != name) continue;
     const std::string wanted = name == "llama-gguf-split" ? take_gguf_split_mode(arguments) : std::string(verb);
+    if (name == "llama-quantize") arguments.insert(arguments.begin(), "--stock-name");
     const Verb* found = find_verb(wanted);
     return found == nullptr ? unknown_verb(wanted, as_json) : run_parsed(*found, arguments, as_json);
   }

@@ -63,6 +63,14 @@ Status add_vocabulary(GgufWriter& writer) {
   return writer.add_strings("tokenizer.ggml.merges", merges);
 }
 
+// What is exported, in this order; the last is served.
+struct Export {
+  DType type;
+  EncodeMethod method;
+};
+constexpr Export kExports[] = {
+    {DType::q8_0, EncodeMethod::plain}, {DType::q4_k, EncodeMethod::plain}, {DType::q4_k, EncodeMethod::fast}};
+
 struct Check {
   LoadedEngine loaded;
   std::vector<float> logits;  // [kTokens, n_vocab]
@@ -84,16 +92,21 @@ class SelfCheck {
     }
     // The reference takes minutes for a model of a useful size; exact activations stand in for it there.
     TAMIS_TRY(const Check base, load(source, has_file ? "cpu" : "reference", "f32", "auto"));
-    for (const DType type : {DType::q8_0, DType::q4_k}) {
-      const std::string path = dir_.file(dtype_name(type));
+    for (const auto& [type, method] : kExports) {
+      const std::string path = file_of(type, method);
       TAMIS_TRY(const GgufFile file, GgufFile::open(source));
-      TAMIS_TRY_STATUS(reencode(file, type, path));
-      for (const std::string_view layout : {"planes", "affine"}) TAMIS_TRY_STATUS(check(base, type, path, layout));
+      TAMIS_TRY_STATUS(reencode(file, type, method, path));
+      for (const std::string_view layout : {"planes", "affine"})
+        TAMIS_TRY_STATUS(check(base, {type, method}, path, layout));
     }
-    return serve(dir_.file(dtype_name(DType::q4_k)));
+    return serve(file_of(DType::q4_k, EncodeMethod::fast));
   }
 
  private:
+  static std::string_view method_name(EncodeMethod method) { return method == EncodeMethod::plain ? "plain" : "fast"; }
+  std::string file_of(DType type, EncodeMethod method) const {
+    return dir_.file(fmt::format("{}-{}", dtype_name(type), method_name(method)));
+  }
   std::vector<TokenId> ids(uint32_t n_vocab) const {
     Rng rng(kSeed);
     std::vector<TokenId> out;
@@ -124,16 +137,17 @@ class SelfCheck {
   }
 
   // What the type costs is seen with exact activations; what serving costs in all, with those it is served with.
-  Status check(const Check& base, DType type, const std::string& path, std::string_view layout) const {
+  Status check(const Check& base, Export exported, const std::string& path, std::string_view layout) const {
     TAMIS_TRY(const Check exact, load(path, "cpu", "f32", layout));
     TAMIS_TRY(const Check other, load(path, "cpu", "q8", layout));
     const GgufFile& file = other.loaded.engine->model().file;
     uint64_t n_params = 0;
     for (const GgufTensor& tensor : file.tensors()) n_params += tensor.shape.n_elements();
     Json out = Json::object();
-    out.set("schema", 1).set("type", dtype_name(type)).set("layout", layout);
+    out.set("schema", 1).set("type", dtype_name(exported.type)).set("method", method_name(exported.method));
+    out.set("layout", layout);
     out.set("file_bits_per_param", static_cast<double>(file.size_bytes()) * 8 / static_cast<double>(n_params));
-    out.set("resident_bits_per_quantized_weight", resident_bits(other.loaded.engine->model(), type));
+    out.set("resident_bits_per_quantized_weight", resident_bits(other.loaded.engine->model(), exported.type));
     out.set("relative_logit_error", relative_error(base.logits, exact.logits));
     out.set("relative_logit_error_served", relative_error(base.logits, other.logits));
     const size_t next = greedy(base.logits, kTokens);
@@ -210,7 +224,8 @@ Verb selfcheck_verb() {
       .name = "selfcheck",
       .summary = "export, reload, compare and serve a small model, to see that all of it works here",
       .details =
-          "Without -m: a model of 4 million random weights. It is written as Q8_0 and as Q4_K, loaded in every layout, "
+          "Without -m: a model of 4 million random weights. It is written as Q8_0, and as Q4_K by both methods of "
+          "encoding, loaded in every layout, "
           "and its logits on 32 tokens are compared with the original's: a JSON line for each, then the 8 tokens that "
           "follow, served from Q4_K. relative_logit_error is what the type costs, with exact activations; "
           "relative_logit_error_served what it costs with 8-bit activations.",

@@ -21,7 +21,7 @@ import tempfile
 
 BLOCKS = ("stdin", "stdout", "stderr")
 CHECKS = ("stdout-has", "stdout-lacks", "stderr-has", "stderr-lacks")
-LINKS = ("tamis", "llama-bench", "llama-cli", "llama-tokenize", "llama-perplexity", "llama-gguf-split", "llama-server")
+LINKS = ("tamis", "llama-bench", "llama-cli", "llama-tokenize", "llama-perplexity", "llama-quantize", "llama-gguf-split", "llama-server")
 
 
 def parse(path):
