@@ -12,6 +12,7 @@
 #include "cpu/dispatch.h"
 #include "cpu/kernels.h"
 #include "quants/registry.h"
+#include "tests/cpu/rounded.h"
 #include "tests/cpu/targets.h"
 
 namespace tamis::cpu {
@@ -101,12 +102,13 @@ struct UnitSums {
   int64_t dot = 0, sum = 0;
 };
 
-UnitSums unit_sums(const Model& model, size_t r, const float* x, size_t unit, size_t unit_len, float inverse) {
+// q: what the block's elements round to.
+UnitSums unit_sums(const Model& model, size_t r, const std::vector<int>& q, size_t block, size_t unit,
+                   size_t unit_len) {
   UnitSums sums;
   for (size_t k = unit; k < unit + unit_len; ++k) {
-    const auto q = static_cast<int>(std::nearbyintf(x[k] * inverse));
-    sums.dot += model.code(r, k) * q;
-    sums.sum += q;
+    sums.dot += model.code(r, k) * q[k - block];
+    sums.sum += q[k - block];
   }
   return sums;
 }
@@ -117,12 +119,11 @@ float product(const Model& model, size_t r, const float* x) {
   const size_t unit_len = format.group_len % 32 == 0 ? 32 : 16;
   float acc = 0;
   for (size_t block = 0; block < model.n_in; block += format.block_len) {
-    float largest = 0;
-    for (size_t i = 0; i < format.block_len; ++i) largest = std::max(largest, std::fabs(x[block + i]));
-    const float act_scale = largest / 127.0f;
+    const test::Rounded rounded = test::rounded(x + block, format.block_len);
+    const float act_scale = rounded.scale;
     double scaled = 0, offsets = 0;
     for (size_t unit = block; unit < block + format.block_len; unit += unit_len) {
-      const UnitSums sums = unit_sums(model, r, x, unit, unit_len, 127.0f / largest);
+      const UnitSums sums = unit_sums(model, r, rounded.q, block, unit, unit_len);
       const AffineGroup& group = model.group(r, unit);
       scaled += static_cast<double>(group.scale) * static_cast<double>(sums.dot);
       offsets += static_cast<double>(group.offset) * static_cast<double>(sums.sum);
@@ -165,8 +166,8 @@ void expect_equal(const KernelTable& kernels, const Model& model, const std::vec
 void expect_equal_to_model(const Model& model, std::initializer_list<size_t> counts) {
   const size_t n_columns = std::max(counts);
   Rng rng(n_columns);
-  std::vector<float> x(n_columns * model.n_in), expected(n_columns * kPanelRows);
-  for (float& value : x) value = static_cast<float>(rng.normal());
+  const std::vector<float> x = test::random_columns(n_columns * model.n_in, rng);
+  std::vector<float> expected(n_columns * kPanelRows);
   for (size_t c = 0; c < n_columns; ++c)
     for (size_t r = 0; r < model.n_rows; ++r)
       expected[c * kPanelRows + r] = product(model, r, x.data() + c * model.n_in);

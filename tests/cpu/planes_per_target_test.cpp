@@ -16,11 +16,14 @@
 #include "cpu/planes.h"
 #include "quants/nvfp4.h"
 #include "quants/registry.h"
+#include "tests/cpu/rounded.h"
 #include "tests/cpu/targets.h"
 
 namespace tamis::cpu {
 namespace {
 
+using test::Rounded;
+using test::rounded;
 using test::tested_targets;
 
 constexpr int kNone = -1;
@@ -124,19 +127,6 @@ ModelBlock model_block(const Scales& s, const uint8_t* bytes) {
   return out;
 }
 
-struct Rounded {
-  std::vector<int> q;
-  float scale;
-};
-Rounded rounded(const float* x, size_t n) {
-  float largest = 0;
-  for (size_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(x[i]));
-  Rounded r{std::vector<int>(n), largest / 127.0f};
-  for (size_t i = 0; i < n; ++i)
-    r.q[i] = largest == 0 ? 0 : static_cast<int>(std::nearbyintf(x[i] * (127.0f / largest)));
-  return r;
-}
-
 // `sum` and one block times its elements of a column. 256 weights: integers all through, then d, m and the column's
 // scale. Others: a step for every 32 (or every scale of its own).
 float add_block(const Scales& s, const ModelBlock& b, const float* x, float sum) {
@@ -189,8 +179,9 @@ struct Case {
       : s(scales), n_rows(rows_), n_columns(columns), n_blocks(blocks), n_in(blocks * dtype_info(s.dtype).block_len) {
     Rng rng(n_rows * 1000 + n_columns * 10 + n_blocks);
     bytes = random_rows(s, n_rows * n_blocks, fill, rng);
-    x.resize(n_columns * n_in);
-    for (float& v : x) v = fill == Fill::random ? static_cast<float>(rng.normal()) : rng.below(2) != 0 ? 1.0f : -1.0f;
+    x = test::random_columns(n_columns * n_in, rng);
+    if (fill != Fill::random)
+      for (float& v : x) v = rng.below(2) != 0 ? 1.0f : -1.0f;
     if (fill != Fill::random) std::fill_n(x.begin(), n_in, 1.0f);
     const size_t block_bytes = dtype_info(s.dtype).block_bytes;
     for (size_t i = 0; i < n_rows * n_blocks; ++i) blocks_.push_back(model_block(s, bytes.data() + i * block_bytes));
@@ -284,7 +275,8 @@ TEST(PlanesPerTarget, TheModelIsWithinItsBoundOfTheExactDot) {
         double exact = 0, off = 0, largest_sum = 0;
         for (size_t i = 0; i < c.n_in; ++i) {
           const float* x = c.x.data() + column * c.n_in;
-          const double scale = rounded(x + i / run * run, run).scale;
+          const double scale =
+              rounded(x + i / run * run, run).scale * (run == 256 ? 8.0 : 1.0);  // of the coarsest step
           const ModelBlock& b = c.block(row, i / len);
           const double parts =
               std::fabs(static_cast<double>(b.d[i % len * b.d.size() / len]) * s.step * b.weights[i % len]) +

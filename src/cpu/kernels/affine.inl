@@ -138,8 +138,9 @@ TAMIS_INLINE void affine_block_sums(const uint8_t* groups, const AffineFormat& f
       const I32 total =
           affine_total<kCodes>(sums[c], format.zero, affine_sum_of_acts<NC>(acts, format, unit_len, u, c));
       static_assert(sizeof(I32) == 64);
+      const I32 shifted = i32_shifted(total, acts + (404 + u * unit_len / 32 * 4) * NC + 4 * c);
       int32_t lanes[16];
-      memcpy(lanes, &total, 64);
+      memcpy(lanes, &shifted, 64);
       add_product(wide[c], scale, lanes);
     }
   }
@@ -156,7 +157,10 @@ TAMIS_INLINE void affine_block_offsets(const uint8_t* groups, size_t group_bytes
     set_zero(wide);
     for (int u = 0; u < 256 / unit_len; ++u) {
       widen(offset, reinterpret_cast<const float*>(groups + u / units_of_group * group_bytes) + kPanelRows);
-      add_product(wide, offset, static_cast<double>(affine_sum_of_acts<NC>(acts, format, unit_len, u, c)));
+      int32_t shift;
+      memcpy(&shift, acts + (404 + u * unit_len / 32 * 4) * NC + 4 * c, 4);
+      const int sum_of_acts = affine_sum_of_acts<NC>(acts, format, unit_len, u, c) * (1 << shift);
+      add_product(wide, offset, static_cast<double>(sum_of_acts));
     }
     F32x16 sum;
     narrow(sum, wide);

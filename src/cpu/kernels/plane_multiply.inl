@@ -23,25 +23,62 @@ TAMIS_INLINE uint32_t largest_bits(const float* x, int n) {
   return largest;
 }
 
-// q = round to nearest even of x · 127/max|x|, in ±127; returns the scale max|x|/127, NaN when an element is not
+// What a largest magnitude that cannot be divided by means: the scale of a run of zeros, NaN for one that is not
 // finite.
-TAMIS_INLINE float quantize_run(const float* x, int n, int8_t* q) {
-  const uint32_t bits = largest_bits(x, n);
+TAMIS_INLINE bool is_flat(uint32_t bits, float& scale) {
   float largest;
   memcpy(&largest, &bits, 4);
-  if (bits >= 0x7f800000u || largest < 1e-30f) {
-    memset(q, 0, static_cast<size_t>(n));
-    return bits >= 0x7f800000u ? __builtin_nanf("") : 0.0f;
-  }
-  const float inverse = 127.0f / largest;
+  scale = bits >= 0x7f800000u ? __builtin_nanf("") : 0.0f;
+  return bits >= 0x7f800000u || largest < 1e-30f;
+}
+
+// q = x · inverse, rounded to nearest even.
+TAMIS_INLINE void round_32(const float* x, float inverse, int8_t* q) {
   constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer, ties to even
-  for (int i = 0; i < n; ++i) {
+  for (int i = 0; i < 32; ++i) {
     const float rounded = x[i] * inverse + kRound;
     int32_t code;
     memcpy(&code, &rounded, 4);
     q[i] = static_cast<int8_t>(code);
   }
+}
+
+// q = x · 127/max|x|, in ±127; returns the scale max|x|/127, NaN when an element is not finite.
+TAMIS_INLINE float quantize_32(const float* x, int8_t* q) {
+  const uint32_t bits = largest_bits(x, 32);
+  float scale, largest;
+  if (is_flat(bits, scale)) {
+    memset(q, 0, 32);
+    return scale;
+  }
+  memcpy(&largest, &bits, 4);
+  round_32(x, 127.0f / largest, q);
   return largest / 127.0f;
+}
+
+// The same for 256, each 32 with as many halvings of the step as its own largest magnitude leaves room for; the scale
+// is of the finest step, shifts[g] what lifts 32 codes to it.
+TAMIS_INLINE float quantize_256(const float* x, int8_t* q, int32_t* shifts) {
+  uint32_t bits[8], most = 0;
+  for (int g = 0; g < 8; ++g) {
+    bits[g] = largest_bits(x + 32 * g, 32);
+    most = bits[g] > most ? bits[g] : most;
+  }
+  float scale, largest;
+  if (is_flat(most, scale)) {
+    memset(q, 0, 256);
+    memset(shifts, 0, 8 * sizeof(int32_t));
+    return scale;
+  }
+  memcpy(&largest, &most, 4);
+  for (int g = 0; g < 8; ++g) {
+    float own, inverse = 127.0f / largest;
+    memcpy(&own, &bits[g], 4);
+    shifts[g] = kMostShift;
+    for (; shifts[g] > 0 && own * 2.0f <= largest; own *= 2.0f, --shifts[g]) inverse *= 2.0f;
+    round_32(x + 32 * g, inverse, q + 32 * g);
+  }
+  return largest / 127.0f * (1.0f / (1 << kMostShift));
 }
 
 // Column c's quads, [quad][nc][4]; a tile register's columns lie one after another instead.
@@ -66,27 +103,31 @@ TAMIS_INLINE void lane_sums(const int8_t* q, int n_quads, int16_t* sums) {
 
 TAMIS_INLINE void pack_256(const float* x, size_t c, size_t nc, int8_t* block) {
   int8_t q[256];
-  const float scale = quantize_run(x, 256, q);
+  int32_t shifts[8];
+  const float scale = quantize_256(x, q, shifts);
   pack_quads(q, 64, c, nc, block);
   int16_t lanes16[16][2];
   for (int g = 0; g < 16; ++g) lane_sums(q + 16 * g, 4, lanes16[g]);
   int8_t *at16 = block + 256 * nc, *at32 = block + 320 * nc, *pairs32 = block + 352 * nc, *pairs16 = block + 368 * nc;
+  int8_t* const at_shifts = block + 404 * nc;
   for (size_t g = 0; g < 16; ++g) memcpy(at16 + (g * nc + c) * 4, lanes16[g], 4);
   for (size_t g = 0; g < 8; ++g) {
     const int16_t *a = lanes16[2 * g], *b = lanes16[2 * g + 1];
     const int16_t lanes[2] = {static_cast<int16_t>(a[0] + b[0]), static_cast<int16_t>(a[1] + b[1])};
-    const int16_t pair[2] = {static_cast<int16_t>(a[0] + a[1]), static_cast<int16_t>(b[0] + b[1])};
-    const int16_t sum = static_cast<int16_t>(lanes[0] + lanes[1]);
+    const int16_t pair[2] = {static_cast<int16_t>((a[0] + a[1]) * (1 << shifts[g])),
+                             static_cast<int16_t>((b[0] + b[1]) * (1 << shifts[g]))};
+    const int16_t sum = static_cast<int16_t>(pair[0] + pair[1]);
     memcpy(at32 + (g * nc + c) * 4, lanes, 4);
     memcpy(pairs16 + (g * nc + c) * 4, pair, 4);
     memcpy(pairs32 + (g / 2 * nc + c) * 4 + g % 2 * 2, &sum, 2);
+    memcpy(at_shifts + (g * nc + c) * 4, shifts + g, 4);
   }
   memcpy(block + 400 * nc + c * 4, &scale, 4);
 }
 
 TAMIS_INLINE void pack_32(const float* x, size_t c, size_t nc, int8_t* block) {
   int8_t q[32];
-  const float scale = quantize_run(x, 32, q);
+  const float scale = quantize_32(x, q);
   pack_quads(q, 8, c, nc, block);
   int16_t lanes[2];
   lane_sums(q, 8, lanes);

@@ -79,7 +79,7 @@ TAMIS_INLINE void start_sums(const UnitAt& at, Sum* sums) {
   }
 }
 
-// total[c] += scale · Σ codes · activations, of group kGroup of the unit.
+// total[c] += scale · Σ codes · activations, shifted, of group kGroup of the unit.
 template <class W, class From, int NC, int kGroup>
 TAMIS_INLINE void super_group(const UnitAt& at, I32* total) {
   constexpr int kFirst = kGroup * W::kGroup / 8, kScale = kGroup * W::kGroup / W::kScaleGroup;
@@ -102,16 +102,18 @@ TAMIS_INLINE void super_group(const UnitAt& at, I32* total) {
       dot_pair<W, NC>(a, b, quads + NC * 24, sums);
     }
   }
+  const int8_t* const shifts = at.acts + (404 + (at.unit_idx * 2 + kGroup * W::kGroup / 32) * 4) * NC;
   if constexpr (W::kHasScale) {
     const Scales s = W::template scale<kScale % 2 != 0>(at.block, at.unit_idx * (32 / W::kScaleGroup) + kScale / 2);
     TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
       if constexpr (W::kSigned)
-        total[c] = i32_add(total[c], signed_scaled(sums[c], s));
+        total[c] = i32_add(total[c], i32_shifted(signed_scaled(sums[c], s), shifts + 4 * c));
       else
-        total[c] = i32_add(total[c], group_scaled(sums[c], s));
+        total[c] = i32_add(total[c], i32_shifted(group_scaled(sums[c], s), shifts + 4 * c));
     }
   } else {
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] = i32_add(total[c], group_sum(sums[c]));
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] =
+        i32_add(total[c], i32_shifted(group_sum(sums[c]), shifts + 4 * c));
   }
 }
 

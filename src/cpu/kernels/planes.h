@@ -18,10 +18,14 @@ constexpr int kVector = 64;
 //   int8   quads [64][NC][4]
 //   int16  lanes16 [16][NC][2]  sums of elements {0,1} and {2,3} of the quads, per 16 elements
 //   int16  lanes32 [8][NC][2]   the same per 32
-//   int16  sums32 [4][NC][2]    sums of 32 elements, two neighbouring groups
-//   int16  sums16 [8][NC][2]    sums of 16 elements, two neighbouring groups
+//   int16  sums32 [4][NC][2]    sums of 32 elements, two neighbouring groups, shifted
+//   int16  sums16 [8][NC][2]    sums of 16 elements, two neighbouring groups, shifted
 //   float  scale [NC]
-constexpr int kActs256Bytes = 256 + 64 + 32 + 16 + 32 + 4;
+//   int32  shifts [8][NC]       per 32: an element is scale · (code << shift)
+// One large element would leave the others of its block few bits of their own; shifts from 0 to kMostShift give every
+// 32 elements their own range within it, and sums of a block stay integers of 32 bits, sums of 32 elements of 16.
+constexpr int kMostShift = 3;
+constexpr int kActs256Bytes = 256 + 64 + 32 + 16 + 32 + 4 + 32;
 // Scale per 32 (`A8/32`): int8 quads [8][NC][4]; int16 lanes [NC][2]; float scale [NC]; float scaled_sum [NC] = scale ·
 // sum; int16 lanes of the first 16 [NC][2].
 constexpr int kActs32Bytes = 32 + 4 + 4 + 4 + 4;

@@ -55,6 +55,13 @@ TAMIS_INLINE F32x16 f32_from_i32(I32 a) { return {(VecF)_mm256_cvtepi32_ps(a.lo)
 
 TAMIS_INLINE I32 i32_zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 TAMIS_INLINE I32 i32_add(I32 a, I32 b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+// a << *count, for a count that four bytes give.
+TAMIS_INLINE I32 i32_shifted(I32 a, const int8_t* count) {
+  int32_t n;
+  __builtin_memcpy(&n, count, 4);
+  const __m256i by = _mm256_set1_epi32(n);
+  return {_mm256_sllv_epi32(a.lo, by), _mm256_sllv_epi32(a.hi, by)};
+}
 TAMIS_INLINE I32 i32_set1(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 TAMIS_INLINE I32 i32_sub(I32 a, I32 b) { return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)}; }
 template <int kFactor>

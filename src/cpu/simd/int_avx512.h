@@ -53,6 +53,12 @@ TAMIS_INLINE F32x16 f32_from_i32(I32 a) { return {(VecF)_mm512_cvtepi32_ps(a.v)}
 
 TAMIS_INLINE I32 i32_zero() { return {_mm512_setzero_si512()}; }
 TAMIS_INLINE I32 i32_add(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+// a << *count, for a count that four bytes give.
+TAMIS_INLINE I32 i32_shifted(I32 a, const int8_t* count) {
+  int32_t n;
+  __builtin_memcpy(&n, count, 4);
+  return {_mm512_sllv_epi32(a.v, _mm512_set1_epi32(n))};
+}
 TAMIS_INLINE I32 i32_set1(int32_t x) { return {_mm512_set1_epi32(x)}; }
 TAMIS_INLINE I32 i32_sub(I32 a, I32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 template <int kFactor>

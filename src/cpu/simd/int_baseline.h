@@ -72,6 +72,13 @@ TAMIS_CALL I32 i32_add(I32 a, I32 b) {
   for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
   return a;
 }
+// a << *count, for a count that four bytes give.
+TAMIS_CALL I32 i32_shifted(I32 a, const int8_t* count) {
+  int32_t n;
+  __builtin_memcpy(&n, count, 4);
+  for (int i = 0; i < 16; ++i) a.v[i] *= 1 << n;
+  return a;
+}
 TAMIS_CALL I32 i32_sub(I32 a, I32 b) {
   for (int i = 0; i < 16; ++i) a.v[i] -= b.v[i];
   return a;

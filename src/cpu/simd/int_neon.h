@@ -58,6 +58,13 @@ TAMIS_INLINE I32 i32_zero() { return i32_set1(0); }
 TAMIS_INLINE I32 i32_add(I32 x, I32 y) {
   return {vaddq_s32(x.a, y.a), vaddq_s32(x.b, y.b), vaddq_s32(x.c, y.c), vaddq_s32(x.d, y.d)};
 }
+// a << *count, for a count that four bytes give.
+TAMIS_INLINE I32 i32_shifted(I32 x, const int8_t* count) {
+  int32_t n;
+  __builtin_memcpy(&n, count, 4);
+  const int32x4_t by = vdupq_n_s32(n);
+  return {vshlq_s32(x.a, by), vshlq_s32(x.b, by), vshlq_s32(x.c, by), vshlq_s32(x.d, by)};
+}
 TAMIS_INLINE I32 i32_sub(I32 x, I32 y) {
   return {vsubq_s32(x.a, y.a), vsubq_s32(x.b, y.b), vsubq_s32(x.c, y.c), vsubq_s32(x.d, y.d)};
 }
