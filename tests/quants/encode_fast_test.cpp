@@ -272,6 +272,45 @@ TEST(EncodeFast, RowsAreIndependent) {
   }
 }
 
+// Every machine, instruction set and compiler gives the same bytes. A change of a search changes its hashes; they are
+// then replaced by what this test prints, once two compilers agree on it.
+TEST(EncodeFast, BytesAreTheSameEverywhere) {
+  constexpr size_t kLen = 1024;
+  struct Hashes {
+    DType dtype;
+    uint64_t without, with;  // importance
+  };
+  constexpr Hashes kHashes[] = {
+      {DType::q4_0, 0xb0f5350210ec9129u, 0xdf02e7052acdfca6u},
+      {DType::q4_1, 0xdb8078df11da1d10u, 0xc976e1ff935cb154u},
+      {DType::q5_0, 0x199835aded4c1733u, 0xee9ec32f0af2005fu},
+      {DType::q5_1, 0x99f73dddf4413008u, 0x3ad1c3c52c6224d7u},
+      {DType::q8_0, 0x5b8b3894dc74ffa5u, 0xc9d57e2de65f007eu},
+      {DType::iq4_nl, 0x09f7dcb0edc10a5bu, 0x23b52475d3a5acc2u},
+      {DType::iq4_xs, 0x8c5aedff346e0af3u, 0x2b064b4a204cebdbu},
+      {DType::tq1_0, 0x930c9405f3a9610bu, 0x217b62ace2eb5cd0u},
+      {DType::tq2_0, 0x1962aa767346ee37u, 0xf82e98b779d27924u},
+      {DType::mxfp4, 0x743f1640ed20e127u, 0x743f1640ed20e127u},
+      {DType::nvfp4, 0xf810929ce12a8749u, 0xf1f9b92d06fcf000u},
+      {DType::q1_0, 0xbe6df9e07b6d1399u, 0x3ff6772184ffc670u},
+      {DType::q2_0, 0xfcc51e9ad99ccd67u, 0x55508fd0b98a9a52u},
+  };
+  std::vector<float> x(64 * kLen), importance(kLen);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto draw = static_cast<int64_t>(golden::word(7, i) >> 40) - (1 << 23);
+    const float u = static_cast<float>(draw) * 0x1p-23f;
+    x[i] = u * u * u * 0.1f;
+  }
+  for (size_t i = 0; i < kLen; ++i) importance[i] = static_cast<float>(golden::word(9, i) >> 40) * 0x1p-24f;
+  for (const Hashes& row : kHashes) {
+    const auto hash = [&](std::span<const float> weights) {
+      return golden::hash_of(std::span<const std::byte>(encoded(row.dtype, EncodeMethod::fast, x, kLen, weights)));
+    };
+    EXPECT_EQ(hash({}), row.without) << dtype_name(row.dtype) << std::hex << " 0x" << hash({});
+    EXPECT_EQ(hash(importance), row.with) << dtype_name(row.dtype) << std::hex << " 0x" << hash(importance);
+  }
+}
+
 // Every column's importance moves the codes its way: with nearly all of it on one half of each block, that half's error
 // falls below what even importance leaves there.
 TEST(EncodeFast, ImportanceMovesTheErrorAway) {
