@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "cli/fit_types.h"
 #include "cli/load_engine.h"
 #include "cli/machine.h"
 #include "cli/model_path.h"
@@ -31,9 +32,16 @@ struct Fit {
   uint32_t largest_context = 0, n_ctx_train = 0;
   MachineSpeed machine;
   double macs_per_token = 0;
+  std::vector<TypeFit> types;  // smaller ones, largest first
 
   uint64_t total() const { return program + tokenizer + memory.total(); }
   bool fits() const { return total() <= budget; }
+  bool fits(const TypeFit& type) const { return program + tokenizer + type.memory_bytes <= budget; }
+  // The largest of the smaller types that fits; null when none does.
+  const TypeFit* best_type() const {
+    const auto best = std::find_if(types.begin(), types.end(), [&](const TypeFit& type) { return fits(type); });
+    return best == types.end() ? nullptr : &*best;
+  }
   // Tokens a second of one sequence in the middle of its context; of a prompt.
   double decode_rate() const {
     const double read = static_cast<double>(memory.weights) + static_cast<double>(memory.kv) / request.n_seqs / 2;
@@ -85,6 +93,7 @@ Result<Fit> measure(const Args& args) {
   const uint64_t fixed = fit.program + fit.tokenizer;
   TAMIS_TRY(fit.largest_context,
             largest_context(file, *backend, fit.request, fit.n_ctx_train, fit.budget - std::min(fit.budget, fixed)));
+  TAMIS_TRY(fit.types, types_of(file, *backend, fit.request));
   fit.macs_per_token = macs_of(plan);
   TAMIS_TRY(MachineMeter meter, MachineMeter::create(pool.get(), env::cpu_target()));
   TAMIS_TRY(fit.machine, meter.measure());
@@ -97,6 +106,13 @@ std::string as_json(const Fit& fit, const Args& args) {
   bytes.set("program", fit.program).set("tokenizer", fit.tokenizer).set("weights", memory.weights);
   bytes.set("vectors", memory.vectors).set("kv", memory.kv).set("buffers", memory.buffers);
   bytes.set("total", fit.total());
+  Json types = Json::array();
+  for (const TypeFit& type : fit.types) {
+    Json row = Json::object();
+    row.set("type", type.type).set("file_bytes", Json(type.file_bytes));
+    row.set("total_bytes", Json(fit.program + fit.tokenizer + type.memory_bytes));
+    types.push_back(row.set("fits", fit.fits(type)));
+  }
   Json out = Json::object();
   out.set("schema", 1).set("model", fit.path).set("backend", args.text("--backend"));
   out.set("layout", args.text("--layout")).set("type_k", args.text("-ctk")).set("type_v", args.text("-ctv"));
@@ -104,6 +120,8 @@ std::string as_json(const Fit& fit, const Args& args) {
   out.set("bytes", std::move(bytes)).set("mapped_tables_bytes", memory.tables).set("budget_bytes", fit.budget);
   out.set("fits", fit.fits()).set("largest_context", fit.largest_context).set("n_ctx_train", fit.n_ctx_train);
   out.set("decode_tokens_per_s", fit.decode_rate()).set("prompt_tokens_per_s", fit.prompt_rate());
+  out.set("best_type", fit.fits() ? "as it is" : fit.best_type() == nullptr ? "" : fit.best_type()->type);
+  out.set("types", std::move(types));
   out.set("machine_read_bytes_per_s", fit.machine.read_bytes_per_s);
   out.set("machine_macs_per_s", fit.machine.int8_macs_per_s);
   return out.dump() + "\n";
@@ -129,8 +147,13 @@ std::string as_text(const Fit& fit, const Style& style) {
                   fit.request.n_seqs == 1 ? "" : "s", with_commas(fit.largest_context), with_commas(fit.n_ctx_train));
   out += fmt::format("expect about {:.3g} tokens/s decoding, {:.3g} tokens/s of prompt\n", fit.decode_rate(),
                      fit.prompt_rate());
-  return out + (fit.fits() ? style.paint(Color::green, "It fits.") : style.paint(Color::red, "It does not fit.")) +
-         "\n";
+  if (fit.fits()) return out + style.paint(Color::green, "It fits.") + "\n";
+  out += style.paint(Color::red, "It does not fit.") + "\n";
+  const TypeFit* best = fit.best_type();
+  if (best == nullptr) return out + "No smaller type would fit either: take a shorter context or a smaller model.\n";
+  return out + fmt::format("As {} it would: a file of {}, {} of memory (tamis quantize).\n", best->type,
+                           human_bytes(best->file_bytes),
+                           human_bytes(fit.program + fit.tokenizer + best->memory_bytes));
 }
 
 Result<int> run_fit(const Args& args) {
@@ -151,7 +174,8 @@ Verb fit_verb() {
       .summary = "whether a model fits this machine's memory, by part, and how fast it may run",
       .details =
           "Nothing is loaded: the engine's own code runs on a backend that only counts. Rates are what this machine "
-          "measures now times the share that the engine usually reaches. Exit 4 when it does not fit.",
+          "measures now times the share that the engine usually reaches. Exit 4 when it does not fit; the best smaller "
+          "type that would is then named.",
       .positionals = {},
       .options = model_options() +
                  std::vector<OptionSpec>{context_option("tokens of one sequence; default: min(trained for, 4096)"),

@@ -176,7 +176,6 @@ Result<int> run_quantize_verb(const Args& args) {
     uint64_t total = 0;
     for (const QuantizedTensor& tensor : plan.tensors) total += source.tensors()[tensor.source].size_bytes;
     Progress progress("quantize", ProgressUnit::bytes, total);
-    size_t n_begun = 0;
     QuantizeRun run;
     run.pool = pool.get();
     run.overwrites = args.flag("--force");
@@ -185,7 +184,7 @@ Result<int> run_quantize_verb(const Args& args) {
     run.on_bytes = [&](uint64_t n) { progress.advance(n); };
     run.on_tensor = [&](size_t i) {
       const QuantizedTensor& tensor = plan.tensors[i];
-      progress.relabel(fmt::format("quantize {}/{}", ++n_begun, plan.tensors.size()));
+      progress.relabel(fmt::format("quantize {}/{}", i + 1, plan.tensors.size()));
       log_info("{}: {} to {}", tensor.name, dtype_name(tensor.from), dtype_name(tensor.choice.type));
     };
     TAMIS_TRY(report, run_quantize(plan, run));

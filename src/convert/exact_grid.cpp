@@ -290,7 +290,7 @@ bool decodes_to(DType target, DType source, std::span<const float> x, const std:
   std::array<float, kMaxBlock> decoded;
   quant_type(target).decode(block, decoded.data(), 1);
   for (size_t i = 0; i < x.size(); ++i)
-    if (!(round_as(source, decoded[i]) == x[i])) return false;
+    if (!std::isfinite(x[i]) || !(round_as(source, decoded[i]) == x[i])) return false;
   return true;
 }
 
