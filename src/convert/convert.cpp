@@ -81,6 +81,7 @@ Result<Hyper> check_metadata(const ConvertPlan::State& state, RecipeFacts& facts
 // there yet.
 Error in_folder(Error error, const std::string& folder) {
   if (error.site == nullptr) return with_file(std::move(error), folder);
+  if (error.site->got.empty()) return with_file(error, folder + "/" + error.site->file);  // a file of the folder
   ErrorSite site = *error.site;
   site.file = folder;
   site.has_offset = false;

@@ -157,6 +157,12 @@ std::string canonical_pattern(std::string_view pattern) {
       ++at;
     }
   }
+  for (size_t at = 0; (at = out.find("[\\p{", at)) != std::string::npos; ++at) {  // [\p{L}] is \p{L}
+    const size_t end = out.find('}', at);
+    if (end == std::string::npos || end + 1 >= out.size() || out[end + 1] != ']') continue;
+    out.erase(end + 1, 1);
+    out.erase(at, 1);
+  }
   return out;
 }
 

@@ -11,7 +11,8 @@
 
 namespace tamis {
 
-// A regular expression in one spelling: characters outside ASCII and \uXXXX as \x{HEX}, needless backslashes removed.
+// A regular expression in one spelling: characters outside ASCII and \uXXXX as \x{HEX}, needless backslashes and
+// brackets around one property removed.
 std::string canonical_pattern(std::string_view pattern);
 
 // The row of the table that splits as this tokenizer.json does (a byte-level BPE). Errors: unsupported, printing the
