@@ -43,7 +43,7 @@ struct GridFormat {
   int n_trials;
   // How far the last step goes from the scale of least error, Σ w x y / Σ w y², to the unbiased one, Σ w x² / Σ w x y,
   // codes kept: the former shrinks the weights, which squared error likes and KL does not (quantization-measured.md).
-  float unbias = 0.75f;
+  float unbias = 0.9f;
 };
 
 // What a block of any of the types holds.
