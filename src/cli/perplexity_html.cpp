@@ -45,6 +45,9 @@ class Plot {
  public:
   Plot(std::vector<Point> points, bool is_log) : points_(std::move(points)), is_log_(is_log) {
     std::ranges::sort(points_, std::ranges::less{}, &Point::x);
+    for (const Point& point : points_)
+      if (point.y > 0) floor_ = floor_ > 0 ? std::min(floor_, point.y / 10) : point.y / 10;
+    if (floor_ <= 0) floor_ = 1e-12;
     const auto [x_low, x_high] = std::ranges::minmax(points_, std::ranges::less{}, &Point::x);
     const double y_low = std::ranges::min(points_, std::ranges::less{}, &Point::low).low;
     const double y_high = std::ranges::max(points_, std::ranges::less{}, &Point::high).high;
@@ -64,7 +67,7 @@ class Plot {
   }
 
  private:
-  double scaled(double value) const { return is_log_ ? std::log10(std::max(value, 1e-12)) : value; }
+  double scaled(double value) const { return is_log_ ? std::log10(std::max(value, floor_)) : value; }
 
   void add_text(double x, double y, std::string_view anchor, std::string_view text) {
     out_ += fmt::format("<text class=dim x={:.1f} y={:.1f} text-anchor={}>{}</text>\n", x, y, anchor, html_text(text));
@@ -95,11 +98,14 @@ class Plot {
     add_line(x, y_(scaled(point.low)), x, y_(scaled(point.high)), "dim");
     out_ += fmt::format("<circle class=f{} cx={:.1f} cy={:.1f} r=5><title>{}</title></circle>\n", point.color % kColors,
                         x, y, html_text(point.tip));
-    out_ += fmt::format("<text x={:.1f} y={:.1f}>{}</text>\n", x + 8, y - 6, html_text(point.label));
+    const bool is_right = x > 0.8 * kWidth;  // the label goes where there is room
+    out_ += fmt::format("<text x={:.1f} y={:.1f} text-anchor={}>{}</text>\n", is_right ? x - 8 : x + 8, y - 6,
+                        is_right ? "end" : "start", html_text(point.label));
   }
 
   std::vector<Point> points_;
   bool is_log_;
+  double floor_ = 0;  // where a logarithmic plot shows 0
   Axis x_, y_;
   std::string out_;
 };
