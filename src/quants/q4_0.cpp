@@ -40,9 +40,8 @@ TAMIS_WIDE void encode_q4_0(const float* row, const float* importance, std::byte
     weights.block(i, x, w);
     const ScaleSearch<Q4Levels, 32> search{x, w};
     BlockQ4_0 block;
-    const float d = f16_to_f32(search.best_scale());
-    search.levels(d, levels);
-    block.d = search.unbiased(d, levels);
+    block.d = search.best_scale();
+    search.levels(f16_to_f32(block.d), levels);
     pack_nibbles(load_lanes(levels) + 8.0f, load_lanes(levels + 16) + 8.0f, block.qs);
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }
