@@ -66,6 +66,17 @@ TAMIS_INLINE Groups inverse_or_zero(const Groups& value) {
   return choose(value == all_groups(0.0f), all_groups(0.0f), all_groups(1.0f) / value);
 }
 
+// Numbers >= 0 as an f16 holds them: rounded to nearest, at most 65504, and not below the smallest subnormal unless 0,
+// so that a super-block of tiny weights keeps a scale.
+TAMIS_INLINE Groups as_stored(const Groups& value) {
+  const Groups magnitude = clamped(value, 0.0f, 65504.0f);
+  const Groups split = magnitude * all_groups(0x1p13f + 1.0f);  // Veltkamp: the upper 11 of 24 bits
+  const Groups normal = split - (split - magnitude);
+  const Groups subnormal = (magnitude + all_groups(0.5f)) - all_groups(0.5f);  // [½, 1) steps by 2^-24
+  const Groups stored = choose(magnitude < all_groups(0x1p-14f), subnormal, normal);
+  return choose(all_groups(0.0f) < value, larger(stored, all_groups(0x1p-24f)), all_groups(0.0f));
+}
+
 // Lane l + 4, l + 2, l + 1 of a half in lane l: the steps of a sum over the half.
 TAMIS_INLINE HalfGroups turned_by_4(const HalfGroups& a) {
   return __builtin_shufflevector(a, a, 4, 5, 6, 7, 0, 1, 2, 3);

@@ -2,7 +2,7 @@
 // each group, f16 d and dmin for the super-block. In four steps, for all groups at once:
 //
 //   1. each group alone: a few trial scales, codes rounded, the best real (scale, minimum) for them in closed form;
-//      for x and for −x, and the sign with less error is kept;
+//      for x and for −x, and the sign with less error, a coarse step 2 included, is kept;
 //   2. pairs (d, dmin) on a grid below the largest scale and minimum: the error of rounding every group's pair to
 //      integers, from the quadratic form of its sums alone; the best few pairs stay;
 //   3. for each of these, integers (s, m) in the neighbourhood of the optimum, along the valley in which a larger scale
@@ -39,7 +39,7 @@ class KAffineSearch {
     Fit fit;
     const Groups sign = best_sign(block, sums, fit);
     Pair pairs[Type::kKept];
-    best_pairs(fit, sums, pairs);
+    best_pairs<Type::kGrid>(fit, sums, Type::kGridStep, pairs);
     State best{};
     for (int k = 0; k < Type::kKept; ++k) {
       State state{pairs[k].d, pairs[k].dmin, {}, {}, all_groups(kWorst)};
@@ -165,7 +165,12 @@ class KAffineSearch {
     turn(block, all_groups(-1.0f));
     const Sums turned{sums.w, -sums.wx, -sums.high, -sums.low};
     const Fit other = fit_groups(block, turned);
-    const GroupMask is_turned = super_sum<Type::kSupers>(fit.gain) < super_sum<Type::kSupers>(other.gain);
+    Pair pair[1], other_pair[1];
+    best_pairs<4>(fit, sums, 3.0f * Type::kGridStep, pair);
+    best_pairs<4>(other, turned, 3.0f * Type::kGridStep, other_pair);
+    const Groups left = pair[0].cost - super_sum<Type::kSupers>(fit.gain);
+    const Groups other_left = other_pair[0].cost - super_sum<Type::kSupers>(other.gain);
+    const GroupMask is_turned = other_left < left;
     const Groups sign = choose(is_turned, all_groups(-1.0f), all_groups(1.0f));
     turn(block, -sign);
     sums.wx = sums.wx * sign;
@@ -179,9 +184,9 @@ class KAffineSearch {
     for (int i = 0; i < Type::kLen; ++i) store_groups(load_groups(block.x + kGroups * i) * sign, block.x + kGroups * i);
   }
 
-  TAMIS_INLINE static Groups grid_scale(const Groups& largest, int step) {
+  TAMIS_INLINE static Groups grid_scale(const Groups& largest, float below_top) {
     constexpr auto kTop = static_cast<float>(Type::kScales);
-    return as_stored(largest * all_groups(1.0f / (kTop + 0.4f - Type::kGridStep * static_cast<float>(step))));
+    return as_stored(largest * all_groups(1.0f / (kTop + 0.4f - below_top)));
   }
 
   // The quadratic form of a group's error around its fit, for (s·d, m·dmin) with the best m for this s.
@@ -195,27 +200,29 @@ class KAffineSearch {
   }
 
   // Step 2.
-  TAMIS_INLINE static void best_pairs(const Fit& fit, const Sums& sums, Pair (&pairs)[Type::kKept]) {
+  template <int kSteps, int kKept>
+  TAMIS_INLINE static void best_pairs(const Fit& fit, const Sums& sums, float grid_step, Pair (&pairs)[kKept]) {
     const Groups largest_scale = super_largest<Type::kSupers>(fit.scale);
     const Groups largest_minimum = super_largest<Type::kSupers>(fit.minimum);
     const Groups slope = fit.wq / sums.w;
     for (Pair& pair : pairs) pair = {all_groups(0.0f), all_groups(0.0f), all_groups(kWorst)};
-    for (int u = 0; u < Type::kGrid; ++u) {
-      const Groups d = grid_scale(largest_scale, u);
+    for (int u = 0; u < kSteps; ++u) {
+      const Groups d = grid_scale(largest_scale, grid_step * static_cast<float>(u));
       const Groups real = clamped(fit.scale * inverse_or_zero(d), 0.0f, static_cast<float>(Type::kScales));
       const Groups below = nearest_integer(real - all_groups(0.5f));
       const Groups above = smaller(below + all_groups(1.0f), all_groups(static_cast<float>(Type::kScales)));
       const Groups off_below = below * d - fit.scale;
       const Groups off_above = above * d - fit.scale;
-      for (int v = 0; v < Type::kGrid; ++v) {
-        const Groups dmin = grid_scale(largest_minimum, v);
+      for (int v = 0; v < kSteps; ++v) {
+        const Groups dmin = grid_scale(largest_minimum, grid_step * static_cast<float>(v));
         const Groups cost = smaller(rounding_cost(fit, sums.w, slope, off_below, dmin),
                                     rounding_cost(fit, sums.w, slope, off_above, dmin));
         insert({d, dmin, super_sum<Type::kSupers>(cost)}, pairs);
       }
     }
   }
-  TAMIS_INLINE static void insert(Pair pair, Pair (&pairs)[Type::kKept]) {
+  template <int kKept>
+  TAMIS_INLINE static void insert(Pair pair, Pair (&pairs)[kKept]) {
     for (Pair& kept : pairs) {
       const GroupMask is_less = pair.cost < kept.cost;
       const Pair old = kept;

@@ -45,17 +45,6 @@ TAMIS_INLINE void load_super_block(const float* values, const float* importance,
   }
 }
 
-// Numbers >= 0 as an f16 holds them: rounded to nearest, at most 65504, and not below the smallest subnormal unless 0,
-// so that a super-block of tiny weights keeps a scale.
-TAMIS_INLINE Groups as_stored(const Groups& value) {
-  const Groups magnitude = clamped(value, 0.0f, 65504.0f);
-  const Groups split = magnitude * all_groups(0x1p13f + 1.0f);  // Veltkamp: the upper 11 of 24 bits
-  const Groups normal = split - (split - magnitude);
-  const Groups subnormal = (magnitude + all_groups(0.5f)) - all_groups(0.5f);  // [½, 1) steps by 2^-24
-  const Groups stored = choose(magnitude < all_groups(0x1p-14f), subnormal, normal);
-  return choose(all_groups(0.0f) < value, larger(stored, all_groups(0x1p-24f)), all_groups(0.0f));
-}
-
 // What the unbiased step multiplies scales by: Σ w x x / Σ w x y, for values x decoded as y. A least-squares scale
 // shrinks weights, which costs more KL than the squared error it saves below 4 bits (quantization-measured.md, "+u").
 // 1 where codes say next to nothing of x (the sums differ by more than 2).
