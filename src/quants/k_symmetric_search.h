@@ -104,7 +104,7 @@ class KSymmetricSearch {
     Fit low{all_groups(0.0f), all_groups(-kWorst), {}};
     Fit high = low;
     for (int t = 0; t < Type::kTrials; ++t) {
-      const float off = Type::kFirstTrial + Type::kTrialStep * static_cast<float>(t);
+      const float off = Type::kFirstTrial + Type::kTrialStep * static_cast<float>(Type::kTrials - 1 - t);
       keep_better(fit_of(block, per_extreme * all_groups(-(static_cast<float>(Type::kCodes) + off))), low);
       keep_better(fit_of(block, per_extreme * all_groups(static_cast<float>(Type::kCodes) - 1.0f + off)), high);
     }
@@ -112,8 +112,10 @@ class KSymmetricSearch {
     better = choose(is_low, low.scale, high.scale);
     other = choose(is_low, high.scale, low.scale);
   }
+  // Small scales come first and stay unless clearly beaten: an outlier alone in its group fits several, and a larger
+  // one makes d too coarse for the other groups.
   TAMIS_INLINE static void keep_better(const Fit& fit, Fit& best) {
-    const GroupMask is_better = best.gain < fit.gain;
+    const GroupMask is_better = best.gain * all_groups(1.0f + 0x1p-16f) < fit.gain;
     best.scale = choose(is_better, fit.scale, best.scale);
     best.gain = choose(is_better, fit.gain, best.gain);
   }

@@ -30,8 +30,8 @@ struct Search {
   static constexpr KWeights kWeights{{WeightExponent::zero, NoImportance::square}, 0.0f};
   static constexpr bool kIsUnbiased = false;
   static constexpr int kCodes = 32, kScales = 128;
-  static constexpr int kTrials = 4, kSteps = 2, kRadius = 7, kFlipRadius = 5, kRounds = 2, kRoundRadius = 2;
-  static constexpr float kFirstTrial = -0.4f, kTrialStep = 0.3f, kStep = 1.3f;
+  static constexpr int kTrials = 4, kSteps = 3, kRadius = 9, kFlipRadius = 7, kRounds = 2, kRoundRadius = 2;
+  static constexpr float kFirstTrial = -0.4f, kTrialStep = 0.3f, kStep = 1.1f;
 };
 
 }  // namespace
