@@ -282,11 +282,13 @@ def tokenizer_json(meta):
 
 def sentencepiece_model(meta):
     from check_tokenizers import field
-    out = b""
-    for token, kind, score in zip(meta["tokens"], meta["types"], meta["scores"]):
+    out, unknown = b"", meta["unknown_token_id"] or 0
+    for i, (token, kind, score) in enumerate(zip(meta["tokens"], meta["types"], meta["scores"])):
+        # SentencePiece has one unknown piece and `</s>` is control; GGUF files type padding as unknown too
+        kind = 2 if i == unknown else 3 if kind == 2 or (token == b"</s>" and kind == 4) else kind
         text = token.replace(b" ", "\u2581".encode()) if kind == 4 else token
         out += field(1, field(1, text) + field(2, score) + field(3, kind))
-    out += field(2, field(3, 2) + field(35, 1) + field(40, meta["unknown_token_id"] or 0))
+    out += field(2, field(3, 2) + field(35, 1) + field(40, unknown))
     return out + field(3, field(1, b"identity") + field(3, meta["add_space_prefix"] is not False) + field(4, False) + field(5, True))
 
 
