@@ -18,14 +18,21 @@ namespace {
 
 constexpr uint32_t kLargest = 1u << 24;  // of any number in a list
 
-// "1,4,16" → {1, 4, 16}
-Result<std::vector<uint32_t>> number_list(const Args& args, std::string_view name, uint32_t minimum) {
-  std::vector<uint32_t> out;
+// "1,4,16" → {"1", "4", "16"}
+std::vector<std::string> word_list(const Args& args, std::string_view name) {
+  std::vector<std::string> out;
   const std::string text = args.text(name);
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view word = std::string_view(text).substr(begin, end - begin);
+    out.push_back(text.substr(begin, end - begin));
     begin = end + 1;
+  }
+  return out;
+}
+
+Result<std::vector<uint32_t>> number_list(const Args& args, std::string_view name, uint32_t minimum) {
+  std::vector<uint32_t> out;
+  for (const std::string& word : word_list(args, name)) {
     uint32_t value = 0;
     const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || rest != word.data() + word.size() || value < minimum || value > kLargest)
@@ -39,6 +46,7 @@ Result<std::vector<uint32_t>> number_list(const Args& args, std::string_view nam
 // The lists of the command line; tests are their products.
 struct BenchPlan {
   std::vector<uint32_t> prompts, gens, seqs, depths, batches, ubatches, threads;
+  std::vector<std::string> layouts;
 
   std::vector<BenchTest> tests(uint32_t n_chunk) const {
     std::vector<BenchTest> out;
@@ -62,6 +70,7 @@ Result<BenchPlan> read_plan(const Args& args) {
   TAMIS_TRY(plan.batches, number_list(args, "-b", 1));
   TAMIS_TRY(plan.ubatches, number_list(args, "-ub", 1));
   TAMIS_TRY(plan.threads, number_list(args, "-t", 1));
+  plan.layouts = word_list(args, "--layout");
   if (plan.tests(1).empty())
     return fail(ErrorCode::invalid_argument, "nothing to measure: give -p or -n a number above 0");
   return plan;
@@ -78,12 +87,12 @@ BenchFormat format_of(const Args& args) {
 
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
-BenchSubject describe(const Args& args, const LoadedEngine& loaded) {
+BenchSubject describe(const Args& args, const LoadedEngine& loaded, const std::string& layout) {
   const GgufFile& file = loaded.engine->model().file;
   BenchSubject subject;
   subject.path = file.path();
   subject.backend = loaded.engine->backend_name();
-  subject.layout = args.text("--layout");
+  subject.layout = layout;
   subject.activations = args.text("--activations");
   subject.type_k = args.text("-ctk");
   subject.type_v = args.text("-ctv");
@@ -102,7 +111,7 @@ BenchSubject describe(const Args& args, const LoadedEngine& loaded) {
   return subject;
 }
 
-// Runs the tests of one number of threads and prints each as it ends.
+// Loads the model for every layout and number of threads, runs the tests and prints each as it ends.
 class BenchRun {
  public:
   explicit BenchRun(const Args& args) : args_(args), format_(format_of(args)) {}
@@ -110,19 +119,20 @@ class BenchRun {
   Result<int> run() {
     TAMIS_TRY(const BenchPlan plan, read_plan(args_));
     TAMIS_TRY_STATUS(print_out(bench_head(format_)));
-    for (const uint32_t n_threads : plan.threads) TAMIS_TRY_STATUS(run_threads(plan, n_threads));
+    for (const std::string& layout : plan.layouts)
+      for (const uint32_t n_threads : plan.threads) TAMIS_TRY_STATUS(run_loaded(plan, {n_threads, layout}));
     TAMIS_TRY_STATUS(print_out(bench_tail(format_, lines_)));
     return 0;
   }
 
  private:
-  Status run_threads(const BenchPlan& plan, uint32_t n_threads) {
+  Status run_loaded(const BenchPlan& plan, const EngineChoice& chosen) {
     EngineOptions options;
     for (const BenchTest& test : plan.tests(1)) options.n_ctx = std::max(options.n_ctx, test.n_positions());
     options.has_tokenizer = false;
-    TAMIS_TRY(const LoadedEngine loaded, load_engine(args_, options, n_threads));
+    TAMIS_TRY(const LoadedEngine loaded, load_engine(args_, options, chosen));
     TAMIS_TRY(MachineMeter meter, MachineMeter::create(loaded.pool.get(), env::cpu_target()));
-    BenchSubject subject = describe(args_, loaded);
+    BenchSubject subject = describe(args_, loaded, *chosen.layout);
     TAMIS_TRY(MachineSpeed before, meter.measure());
     for (const uint32_t n_batch : plan.batches)
       for (const uint32_t n_ubatch : plan.ubatches)
@@ -158,6 +168,18 @@ class BenchRun {
   std::vector<BenchLine> lines_;
 };
 
+// The options of a model, with a list of layouts in place of one.
+std::vector<OptionSpec> options_of_models() {
+  std::vector<OptionSpec> out = model_options();
+  for (OptionSpec& option : out) {
+    if (option.names != "--layout") continue;
+    option.value_name = "NAME,…";
+    option.help = "how weights lie in memory, side by side: auto, planes, affine, dense";
+    option.choices = {};
+  }
+  return out;
+}
+
 OptionSpec list_option(std::string_view names, std::string_view help, std::string_view default_text) {
   return {.names = names, .kind = OptionKind::text, .value_name = "N,…", .help = help, .default_text = default_text};
 }
@@ -176,7 +198,7 @@ Verb bench_verb() {
           "int8 loop measured between the tests. --json prints a line per test.",
       .positionals = {},
       .options =
-          model_options() +
+          options_of_models() +
           std::vector<OptionSpec>{
               list_option("-p,--n-prompt", "prompt tokens; 0: no prompt test", "512"),
               list_option("-n,--n-gen", "tokens to decode for each sequence; 0: no decoding test", "128"),

@@ -50,7 +50,7 @@ std::vector<std::string> cells(const BenchLine& line) {
   return {subject.model_type,
           human_bytes(subject.model_bytes),
           human_count(subject.n_params),
-          subject.backend,
+          subject.layout == "auto" ? subject.backend : subject.backend + " " + subject.layout,
           std::to_string(subject.n_threads),
           line.test.name(),
           fmt::format("{:.2f} ± {:.2f}", line.mean_rate(), line.rate_deviation()),

@@ -61,16 +61,16 @@ Result<std::shared_ptr<const Engine>> load_other_engine(const Args& args, Engine
   TAMIS_TRY(options.ram_budget_bytes, ram_budget(args));
   const auto given = [&](std::string_view name) { return args.has(name) ? args.text(name) : std::string(); };
   TAMIS_TRY(options.kv_types, make_kv_types(given("-ctk"), given("-ctv"), other.backend));
-  TAMIS_TRY(std::unique_ptr<Backend> backend,
-            make_backend(other.backend, other.activations, &pool, args.text("--layout")));
+  TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(other.backend, other.activations, &pool, other.layout));
   auto engine = Engine::load(path, std::move(backend), options);
   if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
   for (const std::string& warning : (*engine)->warnings()) log_warning("{}", warning);
   return engine;
 }
 
-Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::optional<uint32_t> n_threads) {
+Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, const EngineChoice& chosen) {
   TAMIS_TRY_STATUS(check_unused_options(args));
+  std::optional<uint32_t> n_threads = chosen.n_threads;
   if (!n_threads) {
     TAMIS_TRY(n_threads, integer_option(args, "--threads", 0));
   }
@@ -78,7 +78,8 @@ Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::o
   apply_huge_pages(args);
   LoadedEngine loaded;
   loaded.pool = ThreadPool::create(*n_threads);
-  const OtherModel model{args.text("-m"), args.text("--backend"), args.text("--activations")};
+  const OtherModel model{args.text("-m"), args.text("--backend"), args.text("--activations"),
+                         chosen.layout.value_or(args.text("--layout"))};
   TAMIS_TRY(loaded.engine, load_other_engine(args, options, model, *loaded.pool));
   return loaded;
 }

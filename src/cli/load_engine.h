@@ -36,13 +36,17 @@ Result<uint32_t> integer_option(const Args& args, std::string_view name, uint32_
 
 // Threads as --threads says, the model as -m says, backend and tokenizer as the model options say; prints the model's
 // warnings. Errors: those of Engine::load, located in the file; unsupported for options that this build does not
-// honour. `n_threads`: in place of --threads.
-Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, std::optional<uint32_t> n_threads = {});
+// honour. `chosen`: in place of --threads and --layout.
+struct EngineChoice {
+  std::optional<uint32_t> n_threads;
+  std::optional<std::string> layout;
+};
+Result<LoadedEngine> load_engine(const Args& args, EngineOptions options, const EngineChoice& chosen = {});
 
-// A model beside the first, on the same threads: `model` in place of -m, backend and activations in place of the
-// options'.
+// A model beside the first, on the same threads: `model` in place of -m, backend, activations and layout in place of
+// the options'.
 struct OtherModel {
-  std::string model, backend, activations;
+  std::string model, backend, activations, layout;
 };
 Result<std::shared_ptr<const Engine>> load_other_engine(const Args& args, EngineOptions options,
                                                         const OtherModel& other, ThreadPool& pool);

@@ -250,8 +250,8 @@ Result<int> compare_with_models(const Args& args) {
   sessions.emplace_back(setup.loaded.engine);
   ComparisonRun run{.base = args.text("-m"), .text = args.text("-f"), .n_ctx = setup.options.n_ctx};
   for (const std::string& path : paths) {
-    TAMIS_TRY(auto engine,
-              load_other_engine(args, setup.engine_options, {path, backend, activations}, *setup.loaded.pool));
+    TAMIS_TRY(auto engine, load_other_engine(args, setup.engine_options,
+                                             {path, backend, activations, args.text("--layout")}, *setup.loaded.pool));
     TAMIS_TRY_STATUS(check_same_vocabulary(*setup.loaded.engine, *engine, path));
     run.models.push_back(describe(path, engine->model().file));
     sessions.emplace_back(std::move(engine));
