@@ -4,7 +4,8 @@
 //   1. each group alone: trial scales that put its largest magnitude on either end of the codes, the best real scale
 //      for the rounded codes in closed form; the best of each sign stays;
 //   2. a few d just above the largest scale / kScales, signed so that this scale may be −kScales: for each, integers s
-//      around both real scales, judged by the true error with codes rounded anew;
+//      around both real scales, judged by the true error with codes rounded anew; and the textbook's d and integers,
+//      which no result is then worse than;
 //   3. d refitted in closed form to the best one's codes and integers, rounded to f16, and s searched again.
 //
 // Type says: Block, pack, kWeights, kIsUnbiased, kCodes, kScales and the effort: kTrials, kFirstTrial and kTrialStep
@@ -33,16 +34,16 @@ class KSymmetricSearch {
 
   TAMIS_INLINE static void run(const Block& block, bool is_unbiased, SymmetricGroups& out) {
     Groups better, other;
-    fit_groups(block, better, other);
-    const Groups magnitude = larger(better, -better);
-    const Groups largest = super_largest<1>(magnitude);
-    const Groups top = super_largest<1>(choose(magnitude == largest, better, all_groups(-kWorst)));
-    const Groups sign = choose(all_groups(0.0f) < top, all_groups(-1.0f), all_groups(1.0f));
-    State best{};
-    best.error = all_groups(kWorst);
+    const Groups extreme = extremes(block);
+    fit_groups(block, extreme, better, other);
+    constexpr auto kLevels = static_cast<float>(Type::kScales);
+    const Groups textbook = extreme * all_groups(-1.0f / static_cast<float>(Type::kCodes));
+    State best{super_scale(textbook, kLevels), {}, all_groups(kWorst)};
+    sweep<0>(block, nearest_scale(textbook, best.d), best);
+    best.error = super_sum<1>(best.error);
     for (int step = 0; step < Type::kSteps; ++step) {
-      const float levels = static_cast<float>(Type::kScales) - Type::kStep * static_cast<float>(step);
-      State state{sign * as_stored(largest * all_groups(1.0f / levels)), {}, all_groups(kWorst)};
+      const float levels = kLevels - Type::kStep * static_cast<float>(step);
+      State state{super_scale(better, levels), {}, all_groups(kWorst)};
       sweep<Type::kRadius>(block, nearest_scale(better, state.d), state);
       sweep<Type::kFlipRadius>(block, nearest_scale(other, state.d), state);
       keep_better(state, best);
@@ -66,6 +67,15 @@ class KSymmetricSearch {
   struct Fit {
     Groups scale, gain, wqq;
   };
+
+  // The stored d of which the largest scale is `levels` times the size, with the other sign.
+  TAMIS_INLINE static Groups super_scale(const Groups& scales, float levels) {
+    const Groups magnitude = larger(scales, -scales);
+    const Groups largest = super_largest<1>(magnitude);
+    const Groups top = super_largest<1>(choose(magnitude == largest, scales, all_groups(-kWorst)));
+    const Groups sign = choose(all_groups(0.0f) < top, all_groups(-1.0f), all_groups(1.0f));
+    return sign * as_stored(largest * all_groups(1.0f / levels));
+  }
 
   TAMIS_INLINE static Groups nearest_codes(const Groups& value) {
     constexpr auto kEnd = static_cast<float>(Type::kCodes);
@@ -93,13 +103,18 @@ class KSymmetricSearch {
     return {scale, wxq * scale, wqq};
   }
 
-  // Step 1: the best real scale, and the best of the other sign.
-  TAMIS_INLINE static void fit_groups(const Block& block, Groups& better, Groups& other) {
+  // The values of largest magnitude.
+  TAMIS_INLINE static Groups extremes(const Block& block) {
     Groups extreme = all_groups(0.0f);
     for (int i = 0; i < kSymmetricLen; ++i) {
       const Groups x = load_groups(block.x + kGroups * i);
       extreme = choose(larger(extreme, -extreme) < larger(x, -x), x, extreme);
     }
+    return extreme;
+  }
+
+  // Step 1: the best real scale, and the best of the other sign.
+  TAMIS_INLINE static void fit_groups(const Block& block, const Groups& extreme, Groups& better, Groups& other) {
     const Groups per_extreme = inverse_or_zero(extreme);
     Fit low{all_groups(0.0f), all_groups(-kWorst), {}};
     Fit high = low;
