@@ -25,12 +25,12 @@ inline constexpr float kSearchLimit = 0x1p30f;
 
 // out[i] = values[i] within ±kSearchLimit; 0 for NaN.
 TAMIS_INLINE void searchable(const float* values, size_t n, float* out) {
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  const size_t n_whole = n / kLanes * kLanes;
+  for (size_t i = 0; i < n_whole; i += kLanes) {
     const Lanes value = load_lanes(values + i);
     store_lanes(clamped(value == value ? value : Lanes{}, -kSearchLimit, kSearchLimit), out + i);
   }
-  for (; i < n; ++i) {
+  for (size_t i = n_whole; i < n; ++i) {
     const float value = values[i] == values[i] ? values[i] : 0.0f;
     const float below = value < kSearchLimit ? value : kSearchLimit;
     out[i] = below > -kSearchLimit ? below : -kSearchLimit;
@@ -39,17 +39,17 @@ TAMIS_INLINE void searchable(const float* values, size_t n, float* out) {
 
 TAMIS_INLINE float sum_of_squares(const float* values, size_t n) {
   Lanes sum{};
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) sum += load_lanes(values + i) * load_lanes(values + i);
-  for (; i < n; ++i) sum[0] += values[i] * values[i];
+  const size_t n_whole = n / kLanes * kLanes;
+  for (size_t i = 0; i < n_whole; i += kLanes) sum += load_lanes(values + i) * load_lanes(values + i);
+  for (size_t i = n_whole; i < n; ++i) sum[0] += values[i] * values[i];
   return sum_of_lanes(sum)[0];
 }
 
 TAMIS_INLINE float largest(const float* values, size_t n) {  // of numbers >= 0
   Lanes top{};
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) top = larger(load_lanes(values + i), top);
-  for (; i < n; ++i) top[0] = values[i] > top[0] ? values[i] : top[0];
+  const size_t n_whole = n / kLanes * kLanes;
+  for (size_t i = 0; i < n_whole; i += kLanes) top = larger(load_lanes(values + i), top);
+  for (size_t i = n_whole; i < n; ++i) top[0] = values[i] > top[0] ? values[i] : top[0];
   return largest_of_lanes(top)[0];
 }
 
