@@ -51,6 +51,18 @@ std::string Error::to_string() const {
   return fmt::format("{} [{}]", out, tag);
 }
 
+ErrorSite site_at_byte(uint64_t offset, std::string_view section, std::string got, std::string expected,
+                       std::string_view tag) {
+  ErrorSite site;
+  site.byte_offset = offset;
+  site.has_offset = true;
+  site.section = section;
+  site.got = std::move(got);
+  site.expected = std::move(expected);
+  site.tag = tag;
+  return site;
+}
+
 tl::unexpected<Error> fail_at(ErrorCode code, ErrorSite site) {
   std::string message;
   const std::string_view kind = site.section == "kv" ? "KV" : std::string_view(site.section);

@@ -70,6 +70,10 @@ template <class... Args>
 
 [[nodiscard]] tl::unexpected<Error> fail_at(ErrorCode code, ErrorSite site);
 
+// What lies at a byte, and what should; readers of a format name their section and tag once.
+ErrorSite site_at_byte(uint64_t offset, std::string_view section, std::string got, std::string expected,
+                       std::string_view tag);
+
 // Adds or replaces the file name of an error on its way up.
 Error with_file(Error error, std::string_view file);
 

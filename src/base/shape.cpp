@@ -16,6 +16,12 @@ uint64_t Shape::n_elements() const {
   return product;
 }
 
+uint64_t Shape::n_matrices() const {
+  uint64_t n = 1;
+  for (uint32_t i = 0; i + 2 < n_dims; ++i) n *= extents[i];
+  return n;
+}
+
 std::string Shape::to_string() const {
   std::string out = "[";
   for (uint32_t i = 0; i < n_dims; ++i) out += fmt::format("{}{}", i == 0 ? "" : ", ", extents[i]);

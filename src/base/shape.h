@@ -21,6 +21,7 @@ struct Shape {
   uint64_t operator[](uint32_t i) const { return extents[i]; }
   uint64_t row_len() const { return n_dims == 0 ? 1 : extents[n_dims - 1]; }  // innermost extent
   uint64_t n_elements() const;  // product; Requires: it fits (checked where the shape was read)
+  uint64_t n_matrices() const;  // stacked ones: product of all extents but the innermost two
   uint64_t n_rows() const { return row_len() == 0 ? 0 : n_elements() / row_len(); }
   std::string to_string() const;  // "[2048, 1024]"
 

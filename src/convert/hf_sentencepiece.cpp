@@ -54,14 +54,8 @@ class Message {
   }
 
   tl::unexpected<Error> bad(std::string got, std::string expected) const {
-    ErrorSite site;
-    site.byte_offset = base_ + at_;
-    site.has_offset = true;
-    site.section = "vocab";
-    site.got = std::move(got);
-    site.expected = std::move(expected);
-    site.tag = "E_SENTENCEPIECE";
-    return fail_at(ErrorCode::format, std::move(site));
+    return fail_at(ErrorCode::format,
+                   site_at_byte(base_ + at_, "vocab", std::move(got), std::move(expected), "E_SENTENCEPIECE"));
   }
 
  private:

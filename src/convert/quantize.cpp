@@ -34,12 +34,6 @@ uint64_t fingerprint_of(const QuantizePlan& plan) {
   return all.value();
 }
 
-uint64_t n_matrices(const Shape& shape) {
-  uint64_t n = 1;
-  for (uint32_t i = 0; i + 2 < shape.n_dims; ++i) n *= shape[i];
-  return n;
-}
-
 class Quantizer {
  public:
   Quantizer(QuantizePlan& plan, const QuantizeRun& run) : plan_(plan), run_(run), fingerprint_(fingerprint_of(plan)) {}
@@ -172,7 +166,7 @@ class Quantizer {
     const GgufTensor& source = source_of(tensor);
     std::vector<Importance> importance;
     if (tensor.importance != nullptr) {
-      const uint64_t n = n_matrices(tensor.shape);
+      const uint64_t n = tensor.shape.n_matrices();
       for (uint64_t mat = 0; mat < n; ++mat) {
         TAMIS_TRY(Importance one, imatrix_importance(*tensor.importance, tensor.name, n, tensor.shape.row_len(), mat));
         importance.push_back(std::move(one));

@@ -151,7 +151,7 @@ class Planner {
 
   // An expert that calibration never chose weighs 1: said once a tensor.
   Status check_entry(QuantizedTensor& tensor, const ImatrixEntry& entry) {
-    const uint64_t n_cols = tensor.shape.row_len(), n_mat = n_matrices(tensor.shape);
+    const uint64_t n_cols = tensor.shape.row_len(), n_mat = tensor.shape.n_matrices();
     const auto fits = imatrix_importance(entry, tensor.name, n_mat, n_cols, 0);
     if (!fits && tensor.name.find("token_embd") != std::string::npos) {
       plan_.warnings.push_back(fits.error().message + "; it is encoded without");
@@ -168,12 +168,6 @@ class Planner {
                                            escape_for_display(tensor.name), n_unseen == 1 ? "" : "s", unseen,
                                            n_unseen > 8 ? fmt::format(" and {} more", n_unseen - 8) : ""));
     return {};
-  }
-
-  static uint64_t n_matrices(const Shape& shape) {
-    uint64_t n = 1;
-    for (uint32_t i = 0; i + 2 < shape.n_dims; ++i) n *= shape[i];
-    return n;
   }
 
   std::vector<KvEdit> edits() const {

@@ -17,12 +17,6 @@ constexpr uint64_t kProbeRows = 8;                   // that tell whether the te
 // Above it a product of scale and code may overflow f16 scales: the blocks are then decoded and looked at.
 constexpr float kSafeMagnitude = 32768.0f;
 
-uint64_t n_matrices(const Shape& shape) {
-  uint64_t n = 1;
-  for (uint32_t i = 0; i + 2 < shape.n_dims; ++i) n *= shape[i];
-  return n;
-}
-
 // The first thing wrong in a slab, by row: the same whatever thread found what first.
 class FirstError {
  public:
@@ -52,7 +46,7 @@ class TensorEncoder {
         pool_(pool),
         row_len_(job.shape.row_len()),
         row_bytes_(row_bytes(job.target, job.shape)),
-        rows_per_matrix_(std::max<uint64_t>(1, job.shape.n_rows() / std::max<uint64_t>(1, n_matrices(job.shape)))),
+        rows_per_matrix_(std::max<uint64_t>(1, job.shape.n_rows() / std::max<uint64_t>(1, job.shape.n_matrices()))),
         values_(pool.n_threads()) {}
 
   // Whether the first rows lie on a grid of the target: only then is every row tried.

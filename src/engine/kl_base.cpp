@@ -21,14 +21,7 @@ constexpr float kDepth = 16;        // nats below the largest logit that are tol
 constexpr size_t kPrefixWords = 4;  // scale and least log-probability, as u16
 
 tl::unexpected<Error> bad(uint64_t offset, std::string got, std::string expected) {
-  ErrorSite site;
-  site.byte_offset = offset;
-  site.has_offset = true;
-  site.section = "header";
-  site.got = std::move(got);
-  site.expected = std::move(expected);
-  site.tag = "E_KL_BASE";
-  return fail_at(ErrorCode::format, std::move(site));
+  return fail_at(ErrorCode::format, site_at_byte(offset, "header", std::move(got), std::move(expected), "E_KL_BASE"));
 }
 
 size_t record_words(uint32_t n_vocab) { return kPrefixWords + (size_t{n_vocab} + 1) / 2 * 2; }

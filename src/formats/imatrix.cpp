@@ -135,14 +135,9 @@ Status write_gguf(const Imatrix& imatrix, const std::string& path, bool overwrit
 // ---- .dat
 
 tl::unexpected<Error> bad_dat(uint64_t offset, std::string_view name, std::string got, std::string_view expected) {
-  ErrorSite site;
-  site.byte_offset = offset;
-  site.has_offset = true;
-  site.section = name.empty() ? "header" : "tensor";
+  ErrorSite site =
+      site_at_byte(offset, name.empty() ? "header" : "tensor", std::move(got), std::string(expected), kTag);
   site.subject = escape_for_display(name);
-  site.got = std::move(got);
-  site.expected = expected;
-  site.tag = kTag;
   return fail_at(ErrorCode::format, std::move(site));
 }
 

@@ -22,14 +22,7 @@ constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr uint64_t kPrefixBytes = 10;  // magic, version, header length
 
 tl::unexpected<Error> bad(uint64_t offset, std::string got, std::string expected) {
-  ErrorSite site;
-  site.byte_offset = offset;
-  site.has_offset = true;
-  site.section = "header";
-  site.got = std::move(got);
-  site.expected = std::move(expected);
-  site.tag = "E_NPY";
-  return fail_at(ErrorCode::format, std::move(site));
+  return fail_at(ErrorCode::format, site_at_byte(offset, "header", std::move(got), std::move(expected), "E_NPY"));
 }
 
 // The text after `'key':` in the dict, leading blanks removed; nothing when the key is absent.
