@@ -13,16 +13,14 @@
 
 #include "base/float16.h"
 #include "base/rng.h"
+#include "tests/convert/files.h"
 
 namespace tamis {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_all(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+using test::read_all;
 
 class Quantize : public ::testing::Test {
  protected:

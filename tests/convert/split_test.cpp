@@ -9,16 +9,14 @@
 
 #include "formats/gguf_writer.h"
 #include "formats/shards.h"
+#include "tests/convert/files.h"
 
 namespace tamis {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_all(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+using test::read_all;
 
 class Split : public ::testing::Test {
  protected:

@@ -14,12 +14,7 @@ namespace tamis {
 namespace {
 
 using test::load_tiny;
-
-std::vector<TokenId> some_tokens(size_t n, size_t step = 41) {
-  std::vector<TokenId> tokens(n);
-  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<TokenId>((i * step + 3) % 256);
-  return tokens;
-}
+using test::some_tokens;
 
 Imatrix collect(const std::shared_ptr<const Engine>& engine, std::span<const TokenId> tokens,
                 const CalibrationOptions& options) {

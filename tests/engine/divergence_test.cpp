@@ -16,12 +16,7 @@ namespace tamis {
 namespace {
 
 using test::load_tiny;
-
-std::vector<TokenId> some_tokens(size_t n) {
-  std::vector<TokenId> tokens(n);
-  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<TokenId>((i * 41 + 3) % 256);
-  return tokens;
-}
+using test::some_tokens;
 
 std::vector<float> random_logits(size_t n, uint64_t seed) {
   Rng rng(seed);

@@ -17,18 +17,13 @@ namespace tamis {
 namespace {
 
 using test::load_tiny;
+using test::some_tokens;
 using test::write_tiny_model;
 
 std::vector<uint32_t> bits(std::span<const float> values) {
   std::vector<uint32_t> out;
   for (const float value : values) out.push_back(std::bit_cast<uint32_t>(value));
   return out;
-}
-
-std::vector<TokenId> some_tokens(size_t n) {
-  std::vector<TokenId> tokens(n);
-  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<TokenId>((i * 37 + 11) % 256);
-  return tokens;
 }
 
 std::unique_ptr<Backend> make(bool is_reference, ThreadPool* pool) {

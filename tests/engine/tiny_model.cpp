@@ -124,6 +124,12 @@ std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr
   return *std::move(engine);
 }
 
+std::vector<TokenId> some_tokens(size_t n) {
+  std::vector<TokenId> tokens(n);
+  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<TokenId>((i * 41 + 3) % 256);
+  return tokens;
+}
+
 std::string tiny_text(size_t n) {
   Rng rng(7);
   std::string text;

@@ -31,6 +31,9 @@ std::string write_tiny_model(const TinyModel& model = {});
 std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr<Backend> backend,
                                         const EngineOptions& options = {});
 
+// n tokens of bytes, the same every time.
+std::vector<TokenId> some_tokens(size_t n);
+
 // A text of n bytes, the same every time.
 std::string tiny_text(size_t n);
 

@@ -8,20 +8,18 @@
 #include <limits>
 
 #include "base/float16.h"
+#include "tests/quants/draws.h"
 #include "tests/quants/golden.h"
 
 namespace tamis {
 namespace {
 
+using test::gaussian;
+using test::importance_of;
+using test::uniform;
+
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-// A uniform number in (0, 1).
-double uniform(uint64_t seed, uint64_t i) { return (static_cast<double>(golden::word(seed, i) >> 12) + 0.5) * 0x1p-52; }
-
-double gaussian(uint64_t seed, uint64_t i) {
-  return std::sqrt(-2 * std::log(uniform(seed, 2 * i))) * std::cos(6.283185307179586 * uniform(seed, 2 * i + 1));
-}
 
 enum class Kind { gaussian, heavy_tail, constant, outlier, zero, negative, subnormal, huge };
 constexpr Kind kKinds[] = {Kind::gaussian, Kind::heavy_tail, Kind::constant,  Kind::outlier,
@@ -39,15 +37,6 @@ std::vector<float> values_of(Kind kind, size_t n, uint64_t seed) {
     if (kind == Kind::negative) out[i] = -std::fabs(out[i]);
     if (kind == Kind::subnormal) out[i] *= 1e-40f;
     if (kind == Kind::huge) out[i] *= 1e38f;
-  }
-  return out;
-}
-
-std::vector<float> importance_of(size_t n, uint64_t seed) {
-  std::vector<float> out(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double x = gaussian(seed + 991, i);
-    out[i] = static_cast<float>(x * x + 0.01);
   }
   return out;
 }

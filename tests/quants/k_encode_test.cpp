@@ -8,17 +8,16 @@
 
 #include "base/float16.h"
 #include "quants/groups.h"
-#include "tests/quants/golden.h"
+#include "tests/quants/draws.h"
 
 namespace tamis {
 namespace {
 
-constexpr size_t kLen = 256;
+using test::gaussian;
+using test::importance_of;
+using test::uniform;
 
-double uniform(uint64_t seed, uint64_t i) { return (static_cast<double>(golden::word(seed, i) >> 12) + 0.5) * 0x1p-52; }
-double gaussian(uint64_t seed, uint64_t i) {
-  return std::sqrt(-2 * std::log(uniform(seed, 2 * i))) * std::cos(6.283185307179586 * uniform(seed, 2 * i + 1));
-}
+constexpr size_t kLen = 256;
 
 enum class Kind { gaussian, heavy_tail, outlier, positive, negative, uneven_groups };
 constexpr Kind kKinds[] = {Kind::gaussian, Kind::heavy_tail, Kind::outlier,
@@ -34,15 +33,6 @@ std::vector<float> values_of(Kind kind, size_t n, uint64_t seed) {
     if (kind == Kind::negative) x = -std::fabs(x);
     if (kind == Kind::uneven_groups) x *= std::exp2(static_cast<double>(i / 16 % 7) - 4.0);
     out[i] = static_cast<float>(x);
-  }
-  return out;
-}
-
-std::vector<float> importance_of(size_t n, uint64_t seed) {
-  std::vector<float> out(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double x = gaussian(seed + 991, i);
-    out[i] = static_cast<float>(x * x + 0.01);
   }
   return out;
 }
@@ -99,8 +89,7 @@ TEST(KEncode, SearchIsNeverWorseThanTextbook) {
         const auto w = weights_of(type, x, importance);
         const double fast = error_of(x, coded(type.dtype, EncodeMethod::fast, x, importance), w, type.is_unbiased);
         const double plain = error_of(x, coded(type.dtype, EncodeMethod::plain, x, {}), w, false);
-        ASSERT_LE(fast, plain)
-            << dtype_name(type.dtype) << " kind " << static_cast<int>(kind) << " seed " << seed;
+        ASSERT_LE(fast, plain) << dtype_name(type.dtype) << " kind " << static_cast<int>(kind) << " seed " << seed;
       }
     }
   }
