@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/cpu_clones.h"
 
@@ -14,7 +15,6 @@ namespace tamis {
 inline constexpr int kGroups = 16;
 
 using HalfGroups = float __attribute__((vector_size(32)));
-using LooseHalfGroups = float __attribute__((vector_size(32), aligned(4), may_alias));
 using HalfMask = int32_t __attribute__((vector_size(32)));
 
 struct GroupMask {
@@ -26,14 +26,11 @@ struct Groups {
 
 TAMIS_INLINE Groups all_groups(float value) { return {HalfGroups{} + value, HalfGroups{} + value}; }
 TAMIS_INLINE Groups load_groups(const float* from) {
-  const auto* halves = reinterpret_cast<const LooseHalfGroups*>(from);
-  return {halves[0], halves[1]};
+  Groups out;
+  std::memcpy(&out, from, sizeof(out));
+  return out;
 }
-TAMIS_INLINE void store_groups(const Groups& value, float* to) {
-  auto* halves = reinterpret_cast<LooseHalfGroups*>(to);
-  halves[0] = value.low;
-  halves[1] = value.high;
-}
+TAMIS_INLINE void store_groups(const Groups& value, float* to) { std::memcpy(to, &value, sizeof(value)); }
 
 TAMIS_INLINE Groups operator+(const Groups& a, const Groups& b) { return {a.low + b.low, a.high + b.high}; }
 TAMIS_INLINE Groups operator-(const Groups& a, const Groups& b) { return {a.low - b.low, a.high - b.high}; }
