@@ -27,6 +27,11 @@ struct Limits {
   uint64_t template_output_bytes = uint64_t{1} << 20;   // and 4 times the input
   uint64_t template_memory_bytes = uint64_t{64} << 20;  // and 16 times the input
   uint32_t json_depth = 128;
+  uint64_t grammar_bytes = uint64_t{1} << 20;  // of a grammar, a regex or a schema
+  uint32_t grammar_depth = 200;
+  uint64_t grammar_symbols = 100000;  // rules and the parts of their right sides
+  uint64_t grammar_states = 65535;    // of its automata together
+  uint64_t grammar_steps = 20000000;  // of the work of making automata
 };
 
 }  // namespace tamis
