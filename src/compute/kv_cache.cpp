@@ -1,10 +1,9 @@
-// The pages of a KV cache: where each element lies, and rows in and out of it. Pages are allocated as a sequence grows
-// and never move.
+// The pages of a KV cache: where each element lies, and rows in and out of it. Pages are taken as a sequence grows;
+// those that nobody else holds never move.
 #include "compute/kv_cache.h"
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -14,7 +13,6 @@
 namespace tamis {
 namespace {
 
-constexpr size_t kAlignment = 64;  // every part of a page begins on a cache line: 32 tokens of anything are 64 bytes
 constexpr size_t kScaleBytes = 2;  // f16, at the head of every block type's block
 constexpr std::array kTypes = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0};
 
@@ -142,7 +140,8 @@ std::optional<uint64_t> kv_token_bytes(const KvTypes& types, const KvLayerShape&
   return head ? checked_mul(*head, shape.n_head_kv) : std::nullopt;
 }
 
-KvCache::KvCache(std::vector<KvLayerShape> layers, const KvTypes& types) : layers_(std::move(layers)), types_(types) {
+KvCache::KvCache(std::vector<KvLayerShape> layers, const KvTypes& types, std::shared_ptr<KvPagePool> pool)
+    : layers_(std::move(layers)), types_(types), pool_(std::move(pool)) {
   std::optional<uint64_t> end = 0;
   for (const KvLayerShape& layer : layers_) {
     const Units k(types.k, layer.k_dim), v(types.v, layer.v_dim);
@@ -161,27 +160,57 @@ KvCache::KvCache(std::vector<KvLayerShape> layers, const KvTypes& types) : layer
   page_bytes_ = end;
 }
 
-void KvCache::Free::operator()(std::byte* page) const { std::free(page); }
+namespace {
+
+size_t pages_of(uint32_t n_tokens) { return (size_t{n_tokens} + KvCache::kPageTokens - 1) / KvCache::kPageTokens; }
+
+}  // namespace
+
+Result<KvPage> KvCache::take_page() const {
+  if (pool_ != nullptr) return pool_->take();
+  if (!page_bytes_) return fail(ErrorCode::out_of_memory, "a page of keys and values takes more than 2^64 bytes");
+  return allocate_kv_page(*page_bytes_);
+}
+
+size_t KvCache::n_pages_to_take(uint32_t n) const {
+  const size_t n_pages = pages_of(n);
+  size_t n_taken = n_pages - std::min(n_pages, pages_.size());
+  for (size_t i = n_tokens_ / kPageTokens; i < std::min(n_pages, pages_.size()); ++i)
+    n_taken += pages_[i].use_count() > 1 ? 1 : 0;
+  return n_taken;
+}
 
 Status KvCache::reserve(uint32_t n) {
-  const auto no_memory = [=] {
-    return fail(ErrorCode::out_of_memory, "no memory for the keys and values of {} positions", n);
-  };
-  const size_t n_pages = (size_t{n} + kPageTokens - 1) / kPageTokens;
-  if (!page_bytes_) return no_memory();
-  const size_t n_bytes = std::max(*page_bytes_, kAlignment);
-  try {
-    if (n_pages > pages_.capacity()) pages_.reserve(std::max(n_pages, 2 * pages_.size()));
-  } catch (const std::bad_alloc&) {
-    return no_memory();
+  const size_t n_pages = pages_of(n), first_written = n_tokens_ / kPageTokens;
+  for (size_t i = first_written; i < std::min(n_pages, pages_.size()); ++i) {
+    if (pages_[i].use_count() == 1) continue;
+    TAMIS_TRY(KvPage own, take_page());
+    if (i == first_written && n_tokens_ % kPageTokens != 0) std::memcpy(own.get(), pages_[i].get(), *page_bytes_);
+    pages_[i] = std::move(own);
   }
   while (pages_.size() < n_pages) {
-    std::unique_ptr<std::byte[], Free> page(static_cast<std::byte*>(std::aligned_alloc(kAlignment, n_bytes)));
-    if (page == nullptr) return no_memory();
-    std::memset(page.get(), 0, n_bytes);  // kernels read whole vectors, also of rows not written yet
-    pages_.push_back(std::move(page));
+    TAMIS_TRY(KvPage page, take_page());
+    TAMIS_TRY_STATUS(put_page(pages_.size(), std::move(page)));
   }
   return {};
+}
+
+Status KvCache::put_page(size_t page_idx, KvPage page) {
+  if (page_idx < pages_.size()) {
+    pages_[page_idx] = std::move(page);
+    return {};
+  }
+  try {
+    pages_.push_back(std::move(page));
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "no memory for a list of {} pages", page_idx + 1);
+  }
+  return {};
+}
+
+void KvCache::clear() {
+  pages_.clear();
+  n_tokens_ = 0;
 }
 
 void KvCache::store(uint32_t layer_idx, uint32_t position, const float* k, const float* v) {

@@ -1,6 +1,6 @@
 // The stored keys and values of one sequence: pages of kPageTokens positions, aligned to absolute position, elements of
 // a type chosen for keys and for values. Written by Backend::store_kv, read by Backend::attention; owned by whoever
-// owns the conversation.
+// owns the conversation. Sequences that begin alike may hold the same pages; one that is written to is copied first.
 //
 // A page holds, for every layer and key/value head, its keys and then its values in one piece:
 //   keys    [tokens/16][row][16]   rows of one element of the head, sixteen tokens a row, so that sixteen scores are
@@ -20,6 +20,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "compute/kv_pages.h"
 
 namespace tamis {
 
@@ -55,8 +56,10 @@ class KvCache {
   static constexpr uint32_t kPageTokens = 32;
   static constexpr uint32_t kLaneTokens = 16;  // tokens whose keys are interleaved
 
-  // Requires: check_kv_types for every layer.
-  explicit KvCache(std::vector<KvLayerShape> layers, const KvTypes& types = {});
+  // Pages come from `pool`, or from the system when it is null. Requires: check_kv_types for every layer; the pool's
+  // pages have page_bytes().
+  explicit KvCache(std::vector<KvLayerShape> layers, const KvTypes& types = {},
+                   std::shared_ptr<KvPagePool> pool = nullptr);
 
   // Positions 0 … n_tokens()-1 are stored in every layer.
   uint32_t n_tokens() const { return n_tokens_; }
@@ -65,12 +68,27 @@ class KvCache {
   const KvTypes& types() const { return types_; }
   size_t size_bytes() const { return pages_.size() * page_bytes_.value_or(0); }  // of all pages held
 
-  // Makes room for positions below n; existing rows keep their place. Errors: out_of_memory (the cache stays usable).
+  // Bytes of one page; nothing: more than 64 bits hold.
+  std::optional<size_t> page_bytes() const { return page_bytes_; }
+
+  // Makes positions n_tokens() … n-1 writable: takes pages that are missing, and copies one that others hold too.
+  // Existing rows keep their values, and in pages nobody else holds their place. Errors: out_of_memory (the cache stays
+  // usable).
   Status reserve(uint32_t n);
+  // Pages that reserve(n) would take.
+  size_t n_pages_to_take(uint32_t n) const;
   // Rows up to n-1 have been written in every layer. Requires: reserved.
   void commit(uint32_t n) { n_tokens_ = n; }
   // Forgets positions n and above; keeps the pages.
   void truncate(uint32_t n) { n_tokens_ = n < n_tokens_ ? n : n_tokens_; }
+  // Forgets everything and lets go of the pages.
+  void clear();
+
+  // The pages held, the one of positions 0 … kPageTokens-1 first.
+  const std::vector<KvPage>& pages() const { return pages_; }
+  // Puts a page with the same layout in place of number `page_idx`, or after the last one; commit() then says how many
+  // positions are stored. Requires: page_idx ≤ pages().size(). Errors: out_of_memory (nothing changed).
+  Status put_page(size_t page_idx, KvPage page);
 
   // Writes the row of a reserved position, rounded to the types.  k [n_head_kv, k_dim]  v [n_head_kv, v_dim]
   // Calls for different positions may run at once.
@@ -83,14 +101,12 @@ class KvCache {
   KvHeadPage head_page(uint32_t layer_idx, uint32_t position, uint32_t head_kv) const;
 
  private:
-  struct Free {
-    void operator()(std::byte* page) const;
-  };
   struct LayerPlace {
     size_t offset = 0;                         // of the layer in a page
     size_t head_bytes = 0;                     // keys and values of one head in one page
     size_t k_scales = 0, v = 0, v_scales = 0;  // offsets in a head's piece; keys are at 0
   };
+  Result<KvPage> take_page() const;
   std::byte* head_place(uint32_t layer_idx, uint32_t position, uint32_t head_kv) const {
     const LayerPlace& place = places_[layer_idx];
     return pages_[position / kPageTokens].get() + place.offset + head_kv * place.head_bytes;
@@ -100,7 +116,8 @@ class KvCache {
   std::vector<LayerPlace> places_;  // [n_layers]
   KvTypes types_;
   std::optional<size_t> page_bytes_ = 0;  // nothing: more than 64 bits hold
-  std::vector<std::unique_ptr<std::byte[], Free>> pages_;
+  std::shared_ptr<KvPagePool> pool_;
+  std::vector<KvPage> pages_;
   uint32_t n_tokens_ = 0;
 };
 

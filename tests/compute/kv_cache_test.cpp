@@ -100,5 +100,63 @@ TEST(KvCache, PagesNoMachineCanHoldAreAnError) {
   EXPECT_EQ(status.error().code, ErrorCode::out_of_memory);
 }
 
+// A cache of one layer with one head, and what it holds.
+std::vector<float> keys_of(const KvCache& cache, uint32_t n) {
+  std::vector<float> keys(n);
+  for (uint32_t p = 0; p < n; ++p) cache.read_key(0, p, 0, &keys[p]);
+  return keys;
+}
+void append(KvCache& cache, float value) {
+  const uint32_t n = cache.n_tokens();
+  ASSERT_TRUE(cache.reserve(n + 1).has_value());
+  cache.store(0, n, &value, &value);
+  cache.commit(n + 1);
+}
+
+TEST(KvCache, SharedPagesAreCopiedWhenWrittenTo) {
+  constexpr uint32_t kPage = KvCache::kPageTokens;
+  const std::vector<KvLayerShape> layers = {{1, 1, 1}};
+  const auto pool = std::make_shared<KvPagePool>(*KvCache(layers).page_bytes(), 4);
+  KvCache first(layers, {}, pool);
+  std::vector<float> expected;
+  for (uint32_t i = 0; i < kPage + 3; ++i) append(first, static_cast<float>(expected.emplace_back(i)));
+  KvCache second(layers, {}, pool);
+  for (size_t i = 0; i < 2; ++i) ASSERT_TRUE(second.put_page(i, first.pages()[i]).has_value());
+  second.commit(kPage + 3);
+  EXPECT_EQ(keys_of(second, kPage + 3), expected);
+  EXPECT_EQ(pool->n_used(), 2u);
+  EXPECT_EQ(second.n_pages_to_take(kPage + 4), 1u);
+
+  append(second, -1);
+  EXPECT_EQ(pool->n_used(), 3u) << "the last page alone is copied";
+  EXPECT_EQ(first.n_pages_to_take(kPage + 4), 0u) << "nobody else holds it now";
+  append(first, -2);
+  std::vector<float> of_first = expected, of_second = expected;
+  of_first.push_back(-2);
+  of_second.push_back(-1);
+  EXPECT_EQ(keys_of(first, kPage + 4), of_first);
+  EXPECT_EQ(keys_of(second, kPage + 4), of_second);
+
+  // Behind a truncated end nothing is worth a copy.
+  second.truncate(0);
+  EXPECT_EQ(second.n_pages_to_take(1), 1u);
+  append(second, 7);
+  EXPECT_EQ(keys_of(first, kPage + 4), of_first);
+  EXPECT_EQ(pool->n_used(), 4u);
+
+  // The pool's end is an error that leaves everything as it was; pages come back and are used again.
+  KvCache third(layers, {}, pool);
+  const Status none = third.reserve(1);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::out_of_memory);
+  first.clear();
+  EXPECT_EQ(pool->n_used(), 2u);
+  append(third, 1);
+  EXPECT_EQ(keys_of(third, 1), std::vector<float>{1});
+  second.clear();
+  third.clear();
+  EXPECT_EQ(pool->n_used(), 0u);
+}
+
 }  // namespace
 }  // namespace tamis
