@@ -190,22 +190,21 @@ Status KvCache::reserve(uint32_t n) {
   }
   while (pages_.size() < n_pages) {
     TAMIS_TRY(KvPage page, take_page());
-    TAMIS_TRY_STATUS(put_page(pages_.size(), std::move(page)));
+    try {
+      pages_.push_back(std::move(page));
+    } catch (const std::bad_alloc&) {
+      return fail(ErrorCode::out_of_memory, "no memory for the keys and values of {} positions", n);
+    }
   }
   return {};
 }
 
-Status KvCache::put_page(size_t page_idx, KvPage page) {
+void KvCache::put_page(size_t page_idx, KvPage page) {
   if (page_idx < pages_.size()) {
     pages_[page_idx] = std::move(page);
-    return {};
-  }
-  try {
+  } else {
     pages_.push_back(std::move(page));
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, "no memory for a list of {} pages", page_idx + 1);
   }
-  return {};
 }
 
 void KvCache::clear() {

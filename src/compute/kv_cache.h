@@ -87,8 +87,8 @@ class KvCache {
   // The pages held, the one of positions 0 … kPageTokens-1 first.
   const std::vector<KvPage>& pages() const { return pages_; }
   // Puts a page with the same layout in place of number `page_idx`, or after the last one; commit() then says how many
-  // positions are stored. Requires: page_idx ≤ pages().size(). Errors: out_of_memory (nothing changed).
-  Status put_page(size_t page_idx, KvPage page);
+  // positions are stored. Requires: page_idx ≤ pages().size().
+  void put_page(size_t page_idx, KvPage page);
 
   // Writes the row of a reserved position, rounded to the types.  k [n_head_kv, k_dim]  v [n_head_kv, v_dim]
   // Calls for different positions may run at once.
