@@ -1,0 +1,115 @@
+// HTTP/1.1 over TCP or a unix socket: connections with absolute deadlines and caps, requests handed to a handler,
+// replies sent whole or as a stream. Between the network and the routes (server). One thread does all input and output;
+// the network library sits behind http_listener.cpp and http_connection.cpp alone.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "server/http_request.h"
+
+namespace tamis::server {
+
+using Milliseconds = std::chrono::milliseconds;
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";  // an address, or "unix:PATH"
+  uint16_t port = 8080;            // 0 = any that is free
+  HttpLimits limits;
+  uint32_t max_connections = 1024;        // in all; one more is told 503 at once
+  uint32_t max_connections_per_ip = 64;   // 0 = no such cap; IPv6: of a /64 network
+  uint64_t max_waiting_bytes = uint64_t{512} << 20;  // of all request bodies in memory; one more is told 503
+  uint64_t max_unsent_bytes = uint64_t{1} << 20;     // of a stream; a reader that falls further back is dropped
+
+  Milliseconds head_time{10000};   // from a request's first byte (or the connection's start) to the end of its header
+  Milliseconds idle_time{60000};   // between requests
+  Milliseconds body_time{60000};   // for a body, and 1 s more for each MiB of Content-Length
+  Milliseconds body_grace{5000};   // until body_bytes_per_second is asked for
+  uint32_t body_bytes_per_second = 1024;
+  Milliseconds write_time{30000};  // without a byte taken by the reader
+  Milliseconds linger_time{1000};  // for a refused sender to read why
+  Milliseconds ping_time{15000};   // a stream without news sends its ping
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;
+};
+
+std::string_view reason_phrase(int status);
+
+// Where the answer to one request goes. Any thread may call; calls take effect in their order, on the input/output
+// thread. What comes after the end of the answer, or after the client has gone, is dropped.
+class Reply {
+ public:
+  virtual ~Reply() = default;
+  // The whole answer. Replaces a stream of which nothing has been sent.
+  virtual void send(Response response) = 0;
+  // The answer will be a stream with the head of `response`, sent with the first piece, or when nothing has come for
+  // ping_time: then, and every ping_time after, `ping` is sent ("": nothing is).
+  virtual void start_stream(Response response, std::string ping) = 0;
+  virtual void write(std::string piece) = 0;
+  virtual void finish() = 0;
+  // Ends the connection in the middle of the answer, so that it cannot be taken for whole.
+  virtual void abort() = 0;
+  // `gone` is called once, on the input/output thread, if the client leaves (or is dropped) before the answer's end.
+  virtual void on_gone(std::function<void()> gone) = 0;
+  // Runs `work` on the input/output thread: formatting that must not keep the caller.
+  virtual void post(std::function<void()> work) = 0;
+};
+
+struct Request {
+  RequestHead head;
+  std::string body;
+  std::string peer;  // the client's address, for limits and logs: "" on a unix socket
+  std::string id;    // of this request, 16 hexadecimal digits; goes back as x-request-id
+  std::chrono::steady_clock::time_point arrived{};  // its first byte
+};
+
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  // Both run on the input/output thread and must be quick. A head may be refused before its body is read.
+  // true: read on; false: `refusal` is the answer and the connection closes.
+  virtual bool accepts(const RequestHead& head, const std::string& peer, Response& refusal) = 0;
+  virtual void handle(Request request, std::shared_ptr<Reply> reply) = 0;
+  // The answer to what is refused below the routes: a body of the one error schema.
+  virtual Response refusal(int status, std::string_view message) = 0;
+  // After each request with an answer, or that was refused (then `method` may be ""), or whose client left (status 0).
+  virtual void on_answered(std::string_view method, std::string_view path, int status, double seconds) = 0;
+};
+
+struct HttpStats {
+  uint32_t n_connections = 0;
+  uint64_t n_accepted = 0, n_refused = 0, n_timeouts = 0, n_dropped_readers = 0;
+};
+
+class HttpServer {
+ public:
+  // Binds and starts the input/output thread. `handler` outlives the server. Errors: invalid_argument for a host that
+  // is no address; io when the address cannot be bound.
+  static Result<std::unique_ptr<HttpServer>> start(const HttpOptions& options, HttpHandler& handler);
+  virtual ~HttpServer() = default;  // closes everything
+
+  virtual uint16_t port() const = 0;
+  virtual std::string url() const = 0;  // "http://127.0.0.1:8080" or "unix:PATH"
+  virtual HttpStats stats() const = 0;
+  // From now on connections close after their answer, idle ones at once; new ones are still taken, for probes.
+  virtual void close_when_answered() = 0;
+  // Waits until no request is being answered; false when some still are after `time`.
+  virtual bool wait_until_answered(Milliseconds time) = 0;
+};
+
+// Lets this process open as many descriptors as its hard limit allows.
+void raise_descriptor_limit();
+
+}  // namespace tamis::server
