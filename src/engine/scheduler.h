@@ -27,6 +27,7 @@
 #include "base/thread_pool.h"
 #include "engine/engine.h"
 #include "engine/generate.h"
+#include "engine/prefix_cache.h"
 #include "engine/sampling_params.h"
 
 namespace tamis {
@@ -75,15 +76,6 @@ struct ChoiceEnd {
   size_t n_tokens = 0;           // chosen, the end-of-generation token not counted
 };
 
-// Why no more of a prompt was found among stored pages.
-enum class CacheMiss : uint8_t {
-  none,      // everything that can be shared was: all whole pages before the last token
-  unknown,   // its beginning was never stored (or not under this salt)
-  diverged,  // its beginning was found; what follows was never stored
-  evicted,   // what follows was stored once, and gave way to something else
-};
-std::string_view cache_miss_name(CacheMiss miss);
-
 // A request refused or failed.
 struct RequestFailure {
   Error error;
@@ -93,7 +85,7 @@ struct RequestFailure {
 
 struct RequestReport {
   size_t n_prompt = 0;  // tokens
-  size_t n_cached = 0;  // of them, taken from stored pages when the prompt was first taken up
+  size_t n_cached = 0;  // of them, taken from stored pages instead of computed
   CacheMiss miss = CacheMiss::none;
   size_t n_generated = 0;                   // tokens of all choices
   uint32_t n_pauses = 0;                    // times a choice gave up its pages
@@ -101,7 +93,7 @@ struct RequestReport {
   double prompt_seconds = 0;                // from there to the logits of the last prompt token
   double first_token_seconds = 0;           // from submit to the first token; 0 when there was none
   double generate_seconds = 0;              // from the prompt's end to the end
-  const RequestFailure* failure = nullptr;  // null: every choice is complete (cancelled ones included)
+  const RequestFailure* failure = nullptr;  // during the call; null: every choice has ended (cancelled ones included)
 };
 
 // Called by the step thread, one call at a time, while it keeps everybody waiting: note it down, hand it to another

@@ -1,0 +1,243 @@
+// The scheduler as callers see it: requests checked and queued, cancelled, counted, drained; and the thread's own loop.
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/memory.h"
+#include "engine/scheduler_loop.h"
+
+namespace tamis {
+namespace {
+
+constexpr uint32_t kContextsByDefault = 4;
+
+uint64_t random_seed() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+// The pool's size when nothing is said.
+uint64_t default_kv_bytes(const Engine& engine) {
+  const uint64_t wanted = kContextsByDefault * engine.kv_bytes_of_context();
+  const uint64_t usable = usable_memory_bytes(), used = resident_memory_bytes();
+  return usable == 0 ? wanted : std::min(wanted, (usable - std::min(used, usable)) / 2);
+}
+
+SchedulerOptions completed(SchedulerOptions options, const Engine& engine) {
+  if (options.max_batched_tokens == 0) options.max_batched_tokens = engine.n_batch();
+  // Every running answer gets its token in every step.
+  options.max_batched_tokens = std::max(options.max_batched_tokens, options.max_seqs);
+  if (options.kv_bytes == 0) options.kv_bytes = default_kv_bytes(engine);
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Engine> engine,
+                                                     const SchedulerOptions& asked) {
+  if (asked.itl_target_ms == 0 || asked.max_seqs == 0)
+    return fail(ErrorCode::invalid_argument, "scheduler: got a target of {} ms and {} sequences, expected at least 1",
+                asked.itl_target_ms, asked.max_seqs);
+  if (engine->tokenizer() == nullptr) return fail(ErrorCode::invalid_argument, "scheduler: no tokenizer was loaded");
+  const SchedulerOptions options = completed(asked, *engine);
+  const auto page_bytes = engine->model().make_cache(engine->kv_types()).page_bytes();
+  const uint64_t n_pages = page_bytes && *page_bytes > 0 ? options.kv_bytes / *page_bytes : 0;
+  if (n_pages < 2) {
+    return fail(ErrorCode::invalid_argument,
+                "pages of keys and values: got {} bytes, expected at least two pages of {}", options.kv_bytes,
+                page_bytes.value_or(0));
+  }
+  // No more than all sequences can fill with a whole context each.
+  const uint64_t n_most = (uint64_t{engine->n_ctx()} / KvCache::kPageTokens + 1) * (options.max_seqs + 1);
+  const uint64_t n = options.has_prefix_cache ? n_pages : std::min(n_pages, n_most);
+  return std::unique_ptr<Scheduler>(
+      new Scheduler(std::make_unique<Loop>(std::move(engine), options, static_cast<size_t>(n), *page_bytes)));
+}
+
+Scheduler::Scheduler(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+Scheduler::~Scheduler() = default;
+
+tl::expected<RequestId, RequestFailure> Scheduler::submit(GenerateRequest request,
+                                                          std::shared_ptr<GenerateListener> listener) {
+  return loop_->submit(std::move(request), std::move(listener));
+}
+void Scheduler::cancel(RequestId id) { loop_->cancel(id); }
+uint32_t Scheduler::n_ctx() const { return loop_->n_ctx(); }
+const Engine& Scheduler::engine() const { return loop_->engine(); }
+SchedulerStats Scheduler::stats() const { return loop_->stats(); }
+double Scheduler::retry_after_seconds() const { return loop_->retry_after_seconds(); }
+bool Scheduler::drain(double seconds) { return loop_->drain(seconds); }
+
+Scheduler::Loop::Loop(std::shared_ptr<const Engine> engine, const SchedulerOptions& options, size_t n_pages,
+                      size_t page_bytes)
+    : engine_(std::move(engine)),
+      options_(options),
+      n_ctx_(static_cast<uint32_t>(std::min<uint64_t>(engine_->n_ctx(), uint64_t{n_pages} * KvCache::kPageTokens))),
+      pages_(std::make_shared<KvPagePool>(page_bytes, n_pages)),
+      stored_(random_seed()),
+      budget_(options.itl_target_ms, options.max_batched_tokens),
+      last_end_(Clock::now()) {
+  publish_stats();
+  thread_ = std::thread([this] { run(); });
+}
+
+Scheduler::Loop::~Loop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_draining_ = is_stopping_ = true;
+    for (const auto& [id, request] : open_) request->is_cancelled = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+Status Scheduler::Loop::check(const GenerateRequest& request) const {
+  const size_t n = request.prompt.size();
+  if (n == 0) return fail(ErrorCode::invalid_argument, "prompt: got no tokens, expected at least one");
+  if (n > n_ctx_) {
+    return fail(ErrorCode::invalid_argument, "prompt: got {} tokens, expected at most {}, {}", n, n_ctx_,
+                n_ctx_ < engine_->n_ctx() ? "what the pages of keys and values hold" : "the context (-c)");
+  }
+  const auto n_vocab = static_cast<int64_t>(engine_->model().n_vocab());
+  for (const TokenId id : request.prompt)
+    if (id < 0 || id >= n_vocab)
+      return fail(ErrorCode::invalid_argument, "prompt: token {} is not in the vocabulary of {}", id, n_vocab);
+  const uint32_t most = std::min(options_.max_seqs, GenerateRequest::kMaxChoices);
+  if (request.n_choices == 0 || request.n_choices > most)
+    return fail(ErrorCode::invalid_argument, "n: got {}, expected 1 to {}", request.n_choices, most);
+  if (request.n_top_logprobs > GenerateRequest::kMaxTopLogprobs)
+    return fail(ErrorCode::invalid_argument, "top_logprobs: got {}, expected at most {}", request.n_top_logprobs,
+                GenerateRequest::kMaxTopLogprobs);
+  return {};
+}
+
+KvCache Scheduler::Loop::make_cache() const {
+  return KvCache(kv_shapes(engine_->model().hyper), engine_->kv_types(), pages_);
+}
+
+double Scheduler::Loop::retry_after_locked() const {
+  return std::clamp(seconds_per_request_ * (n_queued_ + 1), 1.0, 300.0);
+}
+
+RequestFailure Scheduler::Loop::busy_locked(std::string why) {
+  ++n_refused_;
+  return {.error = {ErrorCode::out_of_memory, std::move(why), nullptr},
+          .is_busy = true,
+          .retry_after_seconds = retry_after_locked()};
+}
+
+tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest params,
+                                                                std::shared_ptr<GenerateListener> listener) {
+  const auto refused = [this](Error error) {
+    const std::lock_guard lock(mutex_);
+    ++n_refused_;
+    return tl::unexpected(RequestFailure{.error = std::move(error)});
+  };
+  if (const Status status = check(params); !status) return refused(status.error());
+  {  // before the work that a full queue should not cost
+    const std::lock_guard lock(mutex_);
+    if (is_draining_) return tl::unexpected(busy_locked("no more requests are taken in"));
+    if (n_queued_ >= options_.max_queue)
+      return tl::unexpected(busy_locked(fmt::format("{} requests wait already", n_queued_)));
+    ++n_queued_;
+  }
+  auto request = std::make_shared<Request>();
+  request->params = std::move(params);
+  request->listener = std::move(listener);
+  request->arrived = Clock::now();
+  request->report.n_prompt = request->params.prompt.size();
+  request->n_open = request->params.n_choices;
+  for (uint32_t i = 0; i < request->params.n_choices; ++i) {
+    auto sequence = Sequence::create(*request, i, *engine_, make_cache());
+    if (!sequence) {
+      {
+        const std::lock_guard lock(mutex_);
+        --n_queued_;
+      }
+      return refused(sequence.error());
+    }
+    request->choices.push_back(*std::move(sequence));
+  }
+  const std::lock_guard lock(mutex_);
+  if (is_draining_) {
+    --n_queued_;
+    return tl::unexpected(busy_locked("no more requests are taken in"));
+  }
+  request->id = ++last_id_;
+  open_.emplace(request->id, request);
+  inbox_.push_back(request);
+  wake_.notify_all();
+  return request->id;
+}
+
+void Scheduler::Loop::cancel(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  const auto it = open_.find(id);
+  if (it == open_.end()) return;
+  it->second->is_cancelled = true;
+  wake_.notify_all();
+}
+
+SchedulerStats Scheduler::Loop::stats() const {
+  const std::lock_guard lock(mutex_);
+  SchedulerStats stats = published_;
+  stats.n_queued = n_queued_;
+  stats.n_refused = n_refused_;
+  return stats;
+}
+
+double Scheduler::Loop::retry_after_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return retry_after_locked();
+}
+
+bool Scheduler::Loop::drain(double seconds) {
+  std::unique_lock lock(mutex_);
+  is_draining_ = true;
+  const auto has_ended = [this] { return open_.empty(); };
+  if (ended_.wait_for(lock, std::chrono::duration<double>(seconds), has_ended)) return true;
+  for (const auto& [id, request] : open_) request->is_cancelled = true;
+  wake_.notify_all();
+  ended_.wait(lock, has_ended);
+  return false;
+}
+
+bool Scheduler::Loop::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return is_stopping_ || !inbox_.empty() || !requests_.empty(); });
+  requests_.reserve(requests_.size() + inbox_.size());
+  for (std::shared_ptr<Request>& request : inbox_) {
+    share_.arrive(request->params.tenant);
+    requests_.push_back(std::move(request));
+  }
+  inbox_.clear();
+  return !requests_.empty();
+}
+
+void Scheduler::Loop::run() {
+  for (;;) {
+    try {
+      if (!wait_for_work()) return;
+      step();
+    } catch (const std::bad_alloc&) {
+      fail_all({ErrorCode::out_of_memory, "no memory for the next step", nullptr});
+    }
+    ended_requests_.clear();
+    publish_stats();
+  }
+}
+
+void Scheduler::Loop::publish_stats() {
+  now_.n_running = static_cast<uint32_t>(running_.size());
+  now_.n_paused = static_cast<uint32_t>(paused_.size());
+  now_.kv_pages = pages_->n_pages();
+  now_.kv_page_bytes = pages_->page_bytes();
+  now_.kv_pages_stored = stored_.n_unused();
+  now_.kv_pages_used = pages_->n_used() - stored_.n_unused();
+  now_.n_pages_evicted = stored_.n_evicted();
+  const std::lock_guard lock(mutex_);
+  published_ = now_;
+}
+
+}  // namespace tamis

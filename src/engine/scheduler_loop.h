@@ -1,0 +1,119 @@
+// The step loop behind a Scheduler: what requests there are, who takes part in a step, and what becomes of it. Private
+// to the scheduler. scheduler.cpp is what callers see of it, scheduler_plan.cpp chooses a step's tokens and their
+// pages, scheduler_step.cpp computes the step and tells the listeners.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/fair_share.h"
+#include "engine/scheduler_sequence.h"
+#include "engine/step_budget.h"
+
+namespace tamis {
+
+class Scheduler::Loop {
+ public:
+  Loop(std::shared_ptr<const Engine> engine, const SchedulerOptions& options, size_t n_pages, size_t page_bytes);
+  ~Loop();  // cancels, waits for the end
+
+  // As the Scheduler's functions of the same names.
+  tl::expected<RequestId, RequestFailure> submit(GenerateRequest request, std::shared_ptr<GenerateListener> listener);
+  void cancel(RequestId id);
+  SchedulerStats stats() const;
+  double retry_after_seconds() const;
+  bool drain(double seconds);
+  uint32_t n_ctx() const { return n_ctx_; }
+  const Engine& engine() const { return *engine_; }
+
+ private:
+  using Request = ScheduledRequest;
+  using Sequence = ScheduledSequence;
+  using State = Sequence::State;
+  using Clock = SchedulerClock;
+
+  // --- any thread (scheduler.cpp)
+  Status check(const GenerateRequest& request) const;
+  RequestFailure busy_locked(std::string why);
+  double retry_after_locked() const;
+  KvCache make_cache() const;
+
+  // --- the step thread (scheduler.cpp)
+  void run();
+  bool wait_for_work();
+  void publish_stats();
+
+  // --- the step thread: who takes part (scheduler_plan.cpp)
+  void plan();
+  void end_cancelled();
+  void take_up();  // requests and paused sequences that there is room for
+  Request* next_waiting();
+  bool fits(const Request& request) const;
+  bool fits_again(const Sequence& paused) const;
+  size_t pages_wanted_by_running() const;
+  size_t n_pages_at_hand() const { return pages_->n_free() + stored_.n_unused(); }
+  size_t expected_tokens(const Sequence& sequence) const;
+  void start(Request& request);
+  void add_answers();
+  void add_prompts(uint32_t n_tokens);
+  bool is_computed_by_another(const Sequence& sequence) const;
+  uint32_t make_room(Sequence& sequence, uint32_t n);
+  bool free_pages(const Sequence& sequence, size_t n);
+  Sequence* least_important_but(const Sequence& sequence) const;
+  void pause(Sequence& sequence);
+  double effective_priority(const Request& request) const;
+  // Whether a waiting or half-read prompt goes before another one.
+  bool goes_before(const Sequence& a, const Sequence& b) const;
+
+  // --- the step thread: the step (scheduler_step.cpp)
+  void step();
+  Result<std::vector<float>> forward(std::span<Sequence* const> sequences);
+  void compute_apart();
+  void finish_step(std::span<Sequence* const> sequences, std::span<const float> logits);
+  void note_computed(Sequence& sequence);
+  void choose_all();
+  void emit(Sequence& sequence);
+  void end_choice(Sequence& sequence, GenerationEnd end);
+  void end_request(Request& request, const RequestFailure* failure);
+  void fail_request(Request& request, Error error, bool is_busy = false);
+  void fail_all(const Error& error);
+  void forget(Sequence& sequence);
+
+  const std::shared_ptr<const Engine> engine_;
+  const SchedulerOptions options_;
+  const uint32_t n_ctx_;
+  const std::shared_ptr<KvPagePool> pages_;
+
+  // The step thread's own.
+  PrefixCache stored_;
+  FairShare share_;
+  StepBudget budget_;
+  std::vector<std::shared_ptr<Request>> requests_;  // that have not ended, in order of arrival
+  std::vector<Sequence*> running_, paused_;
+  std::vector<Sequence*> batch_;                                        // of the running step
+  std::vector<std::pair<Sequence*, std::span<const float>>> choosing_;  // next token due, by its row of logits
+  std::vector<std::shared_ptr<Request>> ended_requests_;                // in the running step
+  Clock::time_point began_;                                             // of the running step
+  double mean_answer_ = 128;                                            // tokens of a choice, moving average
+  Clock::time_point last_end_;
+  SchedulerStats now_;
+
+  // Everybody's.
+  mutable std::mutex mutex_;
+  std::condition_variable wake_, ended_;
+  std::vector<std::shared_ptr<Request>> inbox_;
+  std::unordered_map<RequestId, std::shared_ptr<Request>> open_;
+  RequestId last_id_ = 0;
+  uint32_t n_queued_ = 0;
+  uint64_t n_refused_ = 0;
+  double seconds_per_request_ = 1;
+  bool is_draining_ = false, is_stopping_ = false;
+  SchedulerStats published_;
+
+  std::thread thread_;  // last: everything else is there when it starts
+};
+
+}  // namespace tamis

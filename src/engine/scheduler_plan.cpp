@@ -1,0 +1,243 @@
+// Who takes part in the next step with how many tokens, and the pages for them.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/scheduler_loop.h"
+
+namespace tamis {
+namespace {
+
+constexpr size_t kPageTokens = KvCache::kPageTokens;
+
+size_t pages_of(size_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
+
+double seconds_between(SchedulerClock::time_point from, SchedulerClock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+void Scheduler::Loop::plan() {
+  batch_.clear();
+  end_cancelled();
+  take_up();
+  add_answers();
+  const auto n_answers = static_cast<uint32_t>(batch_.size());
+  const uint32_t n_tokens = budget_.n_tokens(n_answers);
+  now_.step_tokens = n_answers > 0 ? n_tokens : now_.step_tokens;
+  add_prompts(n_tokens - n_answers);
+}
+
+void Scheduler::Loop::end_cancelled() {
+  const std::vector<std::shared_ptr<Request>> requests = requests_;
+  for (const std::shared_ptr<Request>& request : requests) {
+    if (request->is_cancelled) {
+      for (const auto& choice : request->choices)
+        if (choice->state != State::ended) end_choice(*choice, GenerationEnd::cancelled);
+    } else if (!request->is_taken_up && options_.queue_timeout_seconds > 0 &&
+               seconds_between(request->arrived, began_) > options_.queue_timeout_seconds) {
+      fail_request(
+          *request,
+          {ErrorCode::out_of_memory,
+           fmt::format("waited for {} seconds without being taken up", options_.queue_timeout_seconds), nullptr},
+          true);
+    }
+  }
+}
+
+double Scheduler::Loop::effective_priority(const Request& request) const {
+  const double waited = seconds_between(request.arrived, began_);
+  return request.params.priority + (options_.aging_seconds > 0 ? std::floor(waited / options_.aging_seconds) : 0);
+}
+
+bool Scheduler::Loop::goes_before(const Sequence& a, const Sequence& b) const {
+  const double priority_a = effective_priority(a.request), priority_b = effective_priority(b.request);
+  if (priority_a != priority_b) return priority_a > priority_b;
+  const double served_a = share_.served(a.request.params.tenant), served_b = share_.served(b.request.params.tenant);
+  if (served_a != served_b) return served_a < served_b;
+  // Highest response ratio next: waiting time against work.
+  const double ratio_a = seconds_between(a.request.arrived, began_) / static_cast<double>(a.n_left());
+  const double ratio_b = seconds_between(b.request.arrived, began_) / static_cast<double>(b.n_left());
+  if (ratio_a != ratio_b) return ratio_a > ratio_b;
+  return is_more_important(a, b);
+}
+
+// How long a sequence is likely to become.
+size_t Scheduler::Loop::expected_tokens(const Sequence& sequence) const {
+  const GenerateRequest& params = sequence.request.params;
+  size_t n_answer = std::max(sequence.n_chosen + kPageTokens, static_cast<size_t>(mean_answer_));
+  if (params.n_predict >= 0) n_answer = std::min(n_answer, static_cast<size_t>(params.n_predict));
+  return std::min<size_t>(n_ctx_, sequence.tokens.size() - sequence.n_chosen + std::max(n_answer, sequence.n_chosen));
+}
+
+size_t Scheduler::Loop::pages_wanted_by_running() const {
+  size_t n = 0;
+  for (const Sequence* sequence : running_) {
+    const size_t n_expected = pages_of(expected_tokens(*sequence));
+    n += n_expected - std::min(n_expected, sequence->cache.pages().size());
+  }
+  return n;
+}
+
+bool Scheduler::Loop::fits(const Request& request) const {
+  if (running_.empty()) return true;
+  const Sequence& first = *request.choices.front();
+  const size_t n_prompt = pages_of(first.tokens.size());
+  size_t n_wanted = n_prompt + request.choices.size() * (pages_of(expected_tokens(first)) + 1 - n_prompt);
+  if (first.chain) n_wanted -= first.chain->look_ahead(first.tokens).n_in_use;
+  return n_wanted + pages_wanted_by_running() <= n_pages_at_hand();
+}
+
+bool Scheduler::Loop::fits_again(const Sequence& paused) const {
+  if (running_.empty()) return true;
+  const size_t n_wanted = pages_of(expected_tokens(paused)) + 1;
+  const size_t n_in_use = paused.chain ? paused.chain->look_ahead(paused.tokens).n_in_use : 0;
+  return n_wanted - std::min(n_wanted, n_in_use) + pages_wanted_by_running() <= n_pages_at_hand();
+}
+
+Scheduler::Loop::Request* Scheduler::Loop::next_waiting() {
+  Request* best = nullptr;
+  for (const std::shared_ptr<Request>& request : requests_) {
+    if (request->is_taken_up) continue;
+    if (best == nullptr || goes_before(*request->choices.front(), *best->choices.front())) best = request.get();
+  }
+  return best;
+}
+
+void Scheduler::Loop::take_up() {
+  size_t n_open = 0;
+  for (const std::shared_ptr<Request>& request : requests_) n_open += request->is_taken_up ? request->n_open : 0;
+  // Who was running before comes first.
+  std::ranges::sort(paused_, [](const Sequence* a, const Sequence* b) { return is_more_important(*a, *b); });
+  while (!paused_.empty() && fits_again(*paused_.front())) {
+    Sequence& sequence = *paused_.front();
+    paused_.erase(paused_.begin());
+    sequence.state = State::running;
+    running_.push_back(&sequence);
+    sequence.follow_stored();
+  }
+  while (Request* const request = next_waiting()) {
+    const bool is_held_up = !paused_.empty() && paused_.front()->request.params.priority >= request->params.priority;
+    if (is_held_up || n_open + request->n_open > options_.max_seqs) return;
+    if (options_.has_prefix_cache && !request->choices.front()->chain)
+      for (const auto& choice : request->choices) choice->chain.emplace(stored_, request->params.cache_salt);
+    if (!fits(*request)) return;
+    n_open += request->n_open;
+    start(*request);
+  }
+}
+
+void Scheduler::Loop::start(Request& request) {
+  request.is_taken_up = true;
+  request.first_step = Clock::now();
+  request.report.queue_seconds = seconds_between(request.arrived, request.first_step);
+  now_.n_prompt_tokens += request.params.prompt.size();
+  ++now_.n_requests;
+  Sequence& first = *request.choices.front();
+  first.state = State::running;
+  running_.push_back(&first);
+  {
+    const std::lock_guard lock(mutex_);
+    --n_queued_;
+  }
+}
+
+void Scheduler::Loop::pause(Sequence& sequence) {
+  std::erase(running_, &sequence);
+  paused_.push_back(&sequence);
+  sequence.state = State::paused;
+  sequence.give_up_pages();
+  ++sequence.request.report.n_pauses;
+  ++now_.n_pauses;
+}
+
+Scheduler::Loop::Sequence* Scheduler::Loop::least_important_but(const Sequence& sequence) const {
+  Sequence* least = nullptr;
+  for (Sequence* const other : running_) {
+    if (other->n_in_step > 0 || other->cache.pages().empty() || !is_more_important(sequence, *other)) continue;
+    if (least == nullptr || is_more_important(*least, *other)) least = other;
+  }
+  return least;
+}
+
+// Makes n pages free: stored ones go first, then those of less important sequences.
+bool Scheduler::Loop::free_pages(const Sequence& sequence, size_t n) {
+  while (pages_->n_free() < n) {
+    if (stored_.evict()) continue;
+    Sequence* const victim = least_important_but(sequence);
+    if (victim == nullptr) return false;
+    pause(*victim);
+  }
+  return true;
+}
+
+// Reserves pages for up to n more tokens of a sequence; returns for how many there are.
+uint32_t Scheduler::Loop::make_room(Sequence& sequence, uint32_t n) {
+  KvCache& cache = sequence.cache;
+  const uint32_t n_computed = cache.n_tokens();
+  if (!free_pages(sequence, cache.n_pages_to_take(n_computed + n))) {
+    while (n > 0 && cache.n_pages_to_take(n_computed + n) > pages_->n_free()) --n;
+  }
+  if (n == 0) return 0;
+  if (Status status = cache.reserve(n_computed + n); !status) {
+    // The pool has the page, the system has not.
+    fail_request(sequence.request, std::move(status).error());
+    return 0;
+  }
+  return n;
+}
+
+void Scheduler::Loop::add_answers() {
+  std::vector<Sequence*> answers;
+  for (Sequence* const sequence : running_) {
+    sequence->n_in_step = 0;
+    if (sequence->is_answering()) answers.push_back(sequence);
+  }
+  std::ranges::sort(answers, [](const Sequence* a, const Sequence* b) { return is_more_important(*a, *b); });
+  for (Sequence* const sequence : answers) {
+    if (sequence->state != State::running) continue;  // made room for one before it
+    sequence->n_in_step = make_room(*sequence, 1);
+    if (sequence->n_in_step > 0) batch_.push_back(sequence);
+  }
+}
+
+// Whether the next block of tokens is being computed by a sequence of this step, so that it will be there to share.
+bool Scheduler::Loop::is_computed_by_another(const Sequence& sequence) const {
+  const std::span<const TokenId> block = sequence.next_block();
+  if (!sequence.chain || block.empty()) return false;
+  return std::ranges::any_of(batch_, [&](const Sequence* other) {
+    return other->chain && other->chain->end() == sequence.chain->end() && !other->is_answering() &&
+           std::ranges::equal(other->next_block(), block);
+  });
+}
+
+void Scheduler::Loop::add_prompts(uint32_t n_tokens) {
+  std::vector<Sequence*> prompts;
+  for (Sequence* const sequence : running_)
+    if (!sequence->is_answering()) prompts.push_back(sequence);
+  std::ranges::sort(prompts, [this](const Sequence* a, const Sequence* b) { return goes_before(*a, *b); });
+  for (Sequence* const sequence : prompts) {
+    if (n_tokens == 0) return;
+    if (sequence->state != State::running) continue;
+    Request& request = sequence->request;
+    const size_t n_found = sequence->follow_stored();
+    if (!request.is_prompt_done && request.report.n_pauses == 0) {
+      request.report.n_cached += n_found;
+      now_.n_cached_tokens += n_found;
+    }
+    if (is_computed_by_another(*sequence)) continue;
+    const auto n_wanted = static_cast<uint32_t>(std::min<size_t>(n_tokens, sequence->n_left()));
+    const uint32_t n = make_room(*sequence, n_wanted);
+    if (n == 0) continue;
+    if (!request.has_computed) {
+      request.has_computed = true;
+      const std::span<const TokenId> block = sequence->next_block();
+      request.report.miss = !sequence->chain || block.empty() ? CacheMiss::none : sequence->chain->miss(block);
+    }
+    sequence->n_in_step = n;
+    batch_.push_back(sequence);
+    n_tokens -= n;
+  }
+}
+
+}  // namespace tamis

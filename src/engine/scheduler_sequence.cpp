@@ -1,0 +1,131 @@
+// A sequence's own part of a step: drawing a token, its text, and its pages.
+#include "engine/scheduler_sequence.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/distribution.h"
+#include "engine/sampler_steps.h"
+
+namespace tamis {
+namespace {
+
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+
+SamplingParams sampling_of(const GenerateRequest& request, uint32_t choice_idx, const Tokenizer& tokenizer) {
+  SamplingParams params = request.sampling;
+  if (params.seed) *params.seed += choice_idx;
+  if (request.ignore_eos)
+    for (const TokenId id : tokenizer.special().end_of_generation) params.logit_bias.push_back({id, kForbidden});
+  return params;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ScheduledSequence>> ScheduledSequence::create(ScheduledRequest& request, uint32_t choice_idx,
+                                                                     const Engine& engine, KvCache cache) {
+  TAMIS_TRY(SamplerChain sampler, SamplerChain::create(sampling_of(request.params, choice_idx, *engine.tokenizer()),
+                                                       engine.model().n_vocab(), engine.tokenizer()));
+  for (const TokenId id : request.params.prompt) sampler.accept(id);
+  return std::unique_ptr<ScheduledSequence>(
+      new ScheduledSequence(request, choice_idx, std::move(sampler), engine, std::move(cache)));
+}
+
+ScheduledSequence::ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine,
+                                     KvCache own)
+    : request(of),
+      choice_idx(choice),
+      tokens(of.params.prompt),
+      cache(std::move(own)),
+      tokenizer_(*engine.tokenizer()),
+      sampler_(std::move(sampler)),
+      decoder_(engine.tokenizer()),
+      matcher_(of.params.stop) {}
+
+void ScheduledSequence::choose(std::span<const float> logits) {
+  chosen_ = {};
+  if (n_chosen < request.params.min_tokens) {
+    masked_.assign(logits.begin(), logits.end());
+    for (const TokenId id : tokenizer_.special().end_of_generation)
+      if (id >= 0 && static_cast<size_t>(id) < masked_.size()) masked_[static_cast<size_t>(id)] = kForbidden;
+  } else {
+    masked_.clear();
+  }
+  const Result<TokenId> id = sampler_.sample(masked_.empty() ? logits : masked_);
+  if (!id) {
+    chosen_.status = tl::unexpected(id.error());
+    return;
+  }
+  sampler_.accept(*id);
+  chosen_.id = *id;
+  chosen_.is_end_of_text = tokenizer_.is_end_of_generation(*id);
+  if (chosen_.is_end_of_text) return;
+  tokens.push_back(*id);
+  ++n_chosen;
+  chosen_.text = matcher_.push(decoder_.push(*id));
+  if (request.params.has_logprobs || request.params.n_top_logprobs > 0) note_logprobs(logits);
+}
+
+void ScheduledSequence::note_logprobs(std::span<const float> logits) {
+  const double log_sum = log_sum_exp(logits);
+  const auto logprob = [&](TokenId id) -> TokenLogprob {
+    return {id, static_cast<float>(logits[static_cast<size_t>(id)] - log_sum)};
+  };
+  chosen_.logprob = logprob(chosen_.id);
+  if (request.params.n_top_logprobs == 0) return;
+  for (const Candidate& candidate : top_k_candidates(logits, request.params.n_top_logprobs))
+    chosen_.top.push_back(logprob(candidate.id));
+}
+
+std::string ScheduledSequence::finish_text() {
+  std::string text = matcher_.push(decoder_.finish());
+  return text + matcher_.finish();
+}
+
+std::span<const TokenId> ScheduledSequence::next_block() const {
+  constexpr size_t kBlock = PrefixCache::kBlockTokens;
+  const size_t begin = n_computed() / kBlock * kBlock;
+  if (begin + kBlock >= tokens.size()) return {};
+  return std::span(tokens).subspan(begin, kBlock);
+}
+
+size_t ScheduledSequence::follow_stored() {
+  if (!chain) return 0;
+  const uint32_t n_before = n_computed();
+  for (std::span<const TokenId> block = next_block(); !block.empty(); block = next_block()) {
+    const size_t page_idx = chain->n_blocks();
+    KvPage page = chain->follow(block);
+    if (page == nullptr) break;
+    cache.put_page(page_idx, std::move(page));
+    cache.commit(static_cast<uint32_t>((page_idx + 1) * PrefixCache::kBlockTokens));
+  }
+  return n_computed() - n_before;
+}
+
+void ScheduledSequence::store_full() {
+  if (!chain) return;
+  constexpr size_t kBlock = PrefixCache::kBlockTokens;
+  for (size_t i = chain->n_blocks(); (i + 1) * kBlock <= n_computed(); ++i)
+    cache.put_page(i, chain->store(std::span(tokens).subspan(i * kBlock, kBlock), cache.pages()[i]));
+}
+
+void ScheduledSequence::share_with(const ScheduledSequence& other) {
+  const size_t n_pages = (other.n_computed() + PrefixCache::kBlockTokens - 1) / PrefixCache::kBlockTokens;
+  for (size_t i = 0; i < n_pages; ++i) cache.put_page(i, other.cache.pages()[i]);
+  cache.commit(other.n_computed());
+  store_full();  // goes through the blocks that `other` has stored
+}
+
+void ScheduledSequence::give_up_pages() {
+  if (chain) chain->clear();
+  cache.clear();
+}
+
+bool is_more_important(const ScheduledSequence& a, const ScheduledSequence& b) {
+  if (a.request.params.priority != b.request.params.priority)
+    return a.request.params.priority > b.request.params.priority;
+  if (a.request.id != b.request.id) return a.request.id < b.request.id;
+  return a.choice_idx < b.choice_idx;
+}
+
+}  // namespace tamis

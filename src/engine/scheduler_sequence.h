@@ -1,0 +1,106 @@
+// One choice of a request while the scheduler has it: its tokens, the pages of those computed, and what turns logits
+// into text. Private to the scheduler.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/prefix_cache.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "engine/stop_matcher.h"
+
+namespace tamis {
+
+using SchedulerClock = std::chrono::steady_clock;
+
+struct ScheduledRequest;
+
+class ScheduledSequence {
+ public:
+  enum class State : uint8_t {
+    waiting,  // the request was not taken up yet, or its first choice reads the prompt for all
+    running,
+    paused,  // was running; gave up its pages
+    ended,
+  };
+
+  // Errors: invalid_argument for sampling parameters that make no sense.
+  static Result<std::unique_ptr<ScheduledSequence>> create(ScheduledRequest& request, uint32_t choice_idx,
+                                                           const Engine& engine, KvCache cache);
+
+  // What came of one row of logits.
+  struct Chosen {
+    Status status;
+    TokenId id = kNoToken;
+    bool is_end_of_text = false;
+    std::string text;
+    TokenLogprob logprob;
+    std::vector<TokenLogprob> top;
+  };
+  // Draws the next token from logits [n_vocab] and takes it in. Touches nothing but this sequence.
+  void choose(std::span<const float> logits);
+  const Chosen& chosen() const { return chosen_; }
+  // The text held back; afterwards is_stopped() may have become true.
+  std::string finish_text();
+  bool is_stopped() const { return matcher_.matched(); }
+  std::string_view stop_string() const { return matcher_.matched_stop(); }
+  uint64_t seed() const { return sampler_.seed(); }
+
+  uint32_t n_computed() const { return cache.n_tokens(); }
+  size_t n_left() const { return tokens.size() - cache.n_tokens(); }  // to compute before the next token can be chosen
+  bool is_answering() const { return n_chosen > 0 && n_left() == 1; }
+  // Bytes of the block after the stored ones; empty when it has no token left behind it, which must be computed.
+  std::span<const TokenId> next_block() const;
+
+  // Goes through stored pages as far as the tokens are there. Returns the number of tokens that need not be computed.
+  size_t follow_stored();
+  // Stores the pages that have become full.
+  void store_full();
+  // Begins where `other` is, with its pages. Requires: nothing computed yet.
+  void share_with(const ScheduledSequence& other);
+  void give_up_pages();
+
+  ScheduledRequest& request;
+  const uint32_t choice_idx;
+  State state = State::waiting;
+  std::vector<TokenId> tokens;  // prompt and chosen ones
+  size_t n_chosen = 0;
+  KvCache cache;
+  std::optional<PrefixChain> chain;  // none: no pages are stored
+  uint32_t n_in_step = 0;            // tokens of the running step
+
+ private:
+  ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine, KvCache own);
+  void note_logprobs(std::span<const float> logits);
+
+  const Tokenizer& tokenizer_;
+  SamplerChain sampler_;
+  StreamDecoder decoder_;
+  StopMatcher matcher_;
+  std::vector<float> masked_;
+  Chosen chosen_;
+};
+
+struct ScheduledRequest {
+  RequestId id = 0;
+  GenerateRequest params;
+  std::shared_ptr<GenerateListener> listener;
+  std::atomic<bool> is_cancelled{false};
+  SchedulerClock::time_point arrived, first_step, prompt_done;
+  std::vector<std::unique_ptr<ScheduledSequence>> choices;
+  size_t n_open = 0;            // choices that have not ended
+  bool is_taken_up = false;     // its choices count as running
+  bool is_prompt_done = false;  // every choice has (or had) its pages
+  bool has_computed = false;    // some of its prompt, so that what is missing from the stored pages is known
+  RequestReport report;
+};
+
+// Whether a goes before b when pages are short.
+bool is_more_important(const ScheduledSequence& a, const ScheduledSequence& b);
+
+}  // namespace tamis

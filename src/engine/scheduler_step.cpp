@@ -1,0 +1,234 @@
+// Computing a step, drawing the next tokens, telling the listeners, and what ends.
+#include <algorithm>
+#include <numeric>
+
+#include "engine/scheduler_loop.h"
+
+namespace tamis {
+namespace {
+
+constexpr double kMovingShare = 0.1;  // of the newest value in a moving average
+
+double seconds_between(SchedulerClock::time_point from, SchedulerClock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+void move_average(double& average, double value) { average += kMovingShare * (value - average); }
+
+}  // namespace
+
+void Scheduler::Loop::step() {
+  began_ = Clock::now();
+  plan();
+  if (batch_.empty()) {
+    // Nobody could be given a page, which the rules of make_room() exclude: end one request rather than wait for ever.
+    if (!running_.empty() && ended_requests_.empty())
+      fail_request(running_.front()->request, {ErrorCode::internal, "no room for any running sequence", nullptr});
+    return;
+  }
+  size_t n_tokens = 0;
+  for (const Sequence* sequence : batch_) n_tokens += sequence->n_in_step;
+  const size_t n_before = now_.n_generated_tokens;
+  auto logits = forward(batch_);
+  if (logits) {
+    finish_step(batch_, *logits);
+  } else if (batch_.size() == 1) {
+    fail_request(batch_.front()->request, std::move(logits).error());
+  } else {
+    compute_apart();
+  }
+  const double ms = 1000 * seconds_between(began_, Clock::now());
+  budget_.note(static_cast<uint32_t>(n_tokens), ms);
+  ++now_.n_steps;
+  if (now_.step_ms == 0) now_.step_ms = ms;
+  move_average(now_.step_ms, ms);
+  if (now_.n_generated_tokens > n_before)
+    move_average(now_.tokens_per_second, static_cast<double>(now_.n_generated_tokens - n_before) * 1000 / ms);
+}
+
+Result<std::vector<float>> Scheduler::Loop::forward(std::span<Sequence* const> sequences) {
+  std::vector<TokenId> tokens;
+  std::vector<KvSlot> slots;
+  std::vector<uint32_t> rows;
+  for (Sequence* const sequence : sequences) {
+    const uint32_t begin = sequence->n_computed();
+    for (uint32_t i = 0; i < sequence->n_in_step; ++i) {
+      tokens.push_back(sequence->tokens[begin + i]);
+      slots.push_back({&sequence->cache, begin + i});
+    }
+    if (sequence->n_in_step == sequence->n_left()) rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
+  }
+  try {
+    return engine_->forward({.tokens = tokens, .slots = slots, .logits_rows = rows});
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "no memory for a step of {} tokens", tokens.size());
+  }
+}
+
+// A step that failed is done again sequence by sequence: the error belongs to those alone who meet it then.
+void Scheduler::Loop::compute_apart() {
+  const std::vector<Sequence*> sequences = batch_;
+  for (Sequence* const sequence : sequences) {
+    if (sequence->state != State::running) continue;
+    Sequence* const alone[] = {sequence};
+    auto logits = forward(alone);
+    if (logits) {
+      finish_step(alone, *logits);
+    } else {
+      fail_request(sequence->request, std::move(logits).error());
+    }
+  }
+}
+
+// After the forward of `sequences`: pages are stored, next tokens drawn (all at once) and told.
+void Scheduler::Loop::finish_step(std::span<Sequence* const> sequences, std::span<const float> logits) {
+  const size_t n_vocab = engine_->model().n_vocab();
+  choosing_.clear();
+  for (Sequence* const sequence : sequences) {
+    note_computed(*sequence);
+    if (sequence->n_left() > 0) continue;
+    const std::span<const float> row = logits.first(n_vocab);
+    logits = logits.subspan(n_vocab);
+    Request& request = sequence->request;
+    choosing_.push_back({sequence, row});
+    if (request.is_prompt_done) continue;
+    request.is_prompt_done = true;
+    request.prompt_done = Clock::now();
+    request.report.prompt_seconds = seconds_between(request.first_step, request.prompt_done);
+    for (size_t i = 1; i < request.choices.size(); ++i) {
+      Sequence& other = *request.choices[i];
+      other.share_with(*sequence);
+      other.state = State::running;
+      running_.push_back(&other);
+      choosing_.push_back({&other, row});
+    }
+  }
+  // Nothing is drawn for who wants no token.
+  for (const auto& [sequence, row] : choosing_)
+    if (sequence->request.params.n_predict == 0) end_choice(*sequence, GenerationEnd::token_limit);
+  std::erase_if(choosing_, [](const auto& entry) { return entry.first->state == State::ended; });
+  choose_all();
+  for (const auto& [sequence, row] : choosing_)
+    if (sequence->state != State::ended) emit(*sequence);
+}
+
+void Scheduler::Loop::note_computed(Sequence& sequence) {
+  Request& request = sequence.request;
+  const uint32_t n = sequence.n_in_step;
+  sequence.n_in_step = 0;
+  sequence.store_full();
+  const bool is_answer = sequence.n_chosen > 0 && n == 1 && sequence.n_left() == 0;
+  share_.charge(request.params.tenant, is_answer ? FairShare::kAnswerToken : FairShare::kPromptToken * n);
+  if (is_answer) return;
+  now_.n_computed_tokens += n;
+  if (!request.is_prompt_done)
+    request.listener->on_prompt(sequence.n_computed(), request.report.n_cached, request.report.n_prompt);
+}
+
+void Scheduler::Loop::choose_all() {
+  const auto choose = [this](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) choosing_[i].first->choose(choosing_[i].second);
+  };
+  if (options_.pool == nullptr || choosing_.size() < 2) {
+    choose(0, choosing_.size());
+    return;
+  }
+  const Status status =
+      options_.pool->parallel_for(choosing_.size(), 1, [&](size_t begin, size_t end, uint32_t) { choose(begin, end); });
+  if (status) return;
+  for (const auto& [sequence, row] : choosing_)
+    if (sequence->state != State::ended) fail_request(sequence->request, status.error());
+}
+
+void Scheduler::Loop::emit(Sequence& sequence) {
+  Request& request = sequence.request;
+  const Sequence::Chosen& chosen = sequence.chosen();
+  if (!chosen.status) {
+    fail_request(request, chosen.status.error());
+    return;
+  }
+  if (request.report.first_token_seconds == 0)
+    request.report.first_token_seconds = seconds_between(request.arrived, Clock::now());
+  if (chosen.is_end_of_text) {
+    end_choice(sequence, GenerationEnd::end_of_text);
+    return;
+  }
+  ++request.report.n_generated;
+  ++now_.n_generated_tokens;
+  request.listener->on_token({.choice_idx = sequence.choice_idx,
+                              .id = chosen.id,
+                              .text = chosen.text,
+                              .logprob = chosen.logprob,
+                              .top = chosen.top});
+  if (sequence.is_stopped()) {
+    end_choice(sequence, GenerationEnd::stop_string);
+  } else if (sequence.tokens.size() > n_ctx_) {
+    end_choice(sequence, GenerationEnd::context_full);
+  } else if (request.params.n_predict >= 0 && sequence.n_chosen >= static_cast<uint64_t>(request.params.n_predict)) {
+    end_choice(sequence, GenerationEnd::token_limit);
+  }
+}
+
+// The sequence takes part in nothing any more.
+void Scheduler::Loop::forget(Sequence& sequence) {
+  std::erase(running_, &sequence);
+  std::erase(paused_, &sequence);
+  std::erase(batch_, &sequence);
+  sequence.state = State::ended;
+  sequence.n_in_step = 0;
+  sequence.give_up_pages();
+  sequence.chain.reset();
+}
+
+void Scheduler::Loop::end_choice(Sequence& sequence, GenerationEnd end) {
+  Request& request = sequence.request;
+  const std::string text = sequence.finish_text();
+  if (sequence.is_stopped()) end = GenerationEnd::stop_string;
+  forget(sequence);
+  if (end != GenerationEnd::cancelled) move_average(mean_answer_, static_cast<double>(sequence.n_chosen));
+  request.listener->on_choice_end({.choice_idx = sequence.choice_idx,
+                                   .end = end,
+                                   .text = text,
+                                   .stop_string = sequence.stop_string(),
+                                   .seed = sequence.seed(),
+                                   .n_tokens = sequence.n_chosen});
+  if (--request.n_open == 0) end_request(request, nullptr);
+}
+
+void Scheduler::Loop::fail_request(Request& request, Error error, bool is_busy) {
+  for (const auto& choice : request.choices)
+    if (choice->state != State::ended) forget(*choice);
+  RequestFailure failure{.error = std::move(error), .is_busy = is_busy};
+  if (is_busy) failure.retry_after_seconds = retry_after_seconds();
+  end_request(request, &failure);
+}
+
+void Scheduler::Loop::fail_all(const Error& error) {
+  const std::vector<std::shared_ptr<Request>> requests = requests_;
+  for (const std::shared_ptr<Request>& request : requests) fail_request(*request, error);
+}
+
+void Scheduler::Loop::end_request(Request& request, const RequestFailure* failure) {
+  const auto now = Clock::now();
+  share_.leave(request.params.tenant);
+  RequestReport& report = request.report;
+  if (!request.is_taken_up) report.queue_seconds = seconds_between(request.arrived, now);
+  if (request.is_prompt_done) report.generate_seconds = seconds_between(request.prompt_done, now);
+  report.failure = failure;
+  ++(failure != nullptr ? now_.n_failed : request.is_cancelled ? now_.n_cancelled : now_.n_finished);
+  request.listener->on_end(report);
+  report.failure = nullptr;
+
+  const auto it =
+      std::ranges::find_if(requests_, [&](const std::shared_ptr<Request>& other) { return other.get() == &request; });
+  ended_requests_.push_back(std::move(*it));  // whoever looks at it in this step may go on doing so
+  requests_.erase(it);
+  const std::lock_guard lock(mutex_);
+  if (!request.is_taken_up) --n_queued_;
+  move_average(seconds_per_request_, seconds_between(last_end_, now));
+  last_end_ = now;
+  open_.erase(request.id);
+  ended_.notify_all();
+}
+
+}  // namespace tamis
