@@ -59,6 +59,8 @@ class Reply {
   virtual void start_stream(Response response, std::string ping) = 0;
   virtual void write(std::string piece) = 0;
   virtual void finish() = 0;
+  // Something went wrong: `response` is the answer while nothing of a stream has been sent; else `last_piece` ends it.
+  virtual void fail(Response response, std::string last_piece) = 0;
   // Ends the connection in the middle of the answer, so that it cannot be taken for whole.
   virtual void abort() = 0;
   // `gone` is called once, on the input/output thread, if the client leaves (or is dropped) before the answer's end.

@@ -70,6 +70,12 @@ class PostedReply : public Reply {
   void finish() override {
     to_connection([serial = serial_](Connection& connection) { connection.finish(serial); });
   }
+  void fail(Response response, std::string last_piece) override {
+    to_connection([serial = serial_, response = std::move(response), last_piece = std::move(last_piece)](
+                      Connection& connection) mutable {
+      connection.fail(serial, std::move(response), std::move(last_piece));
+    });
+  }
   void abort() override {
     to_connection([serial = serial_](Connection& connection) { connection.abort(serial); });
   }
@@ -426,6 +432,13 @@ void Connection::finish(uint64_t serial) {
   if (!answer_.has_head) queue_head(answer_.stream_head, std::nullopt);
   if (!answer_.is_http_1_0) queue("0\r\n\r\n");
   end_answer();
+}
+
+void Connection::fail(uint64_t serial, Response response, std::string last_piece) {
+  if (!is_current(serial)) return;
+  if (!answer_.has_head) return send(serial, std::move(response));
+  queue_piece(last_piece);
+  finish(serial);
 }
 
 void Connection::abort(uint64_t serial) {

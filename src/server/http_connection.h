@@ -61,6 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start_stream(uint64_t serial, Response response, std::string ping);
   void write(uint64_t serial, std::string piece);
   void finish(uint64_t serial);
+  void fail(uint64_t serial, Response response, std::string last_piece);
   void abort(uint64_t serial);
   void on_gone(uint64_t serial, std::function<void()> gone);
   void abandon(uint64_t serial);  // the last reply of a request was let go

@@ -1,0 +1,86 @@
+// How an answer reads in each dialect: pieces of a stream, and the whole. Between the scheduler's events (answer_job) and
+// the bytes that go back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/scheduler.h"
+#include "formats/json.h"
+#include "server/api_error.h"
+#include "text/tokenizer.h"
+
+namespace tamis::server {
+
+enum class Dialect : uint8_t { openai_chat, openai_text, native, anthropic, ollama_chat, ollama_generate };
+
+// What every format may want to say.
+struct AnswerFacts {
+  std::string id;     // 16 hexadecimal digits
+  std::string model;  // its alias
+  int64_t created = 0;  // Unix time, seconds
+  std::shared_ptr<const Tokenizer> tokenizer;
+  size_t n_prompt = 0;
+  std::string echoed;  // text before every choice's
+  bool includes_usage = false, has_logprobs = false, returns_tokens = false;
+};
+
+// A TokenEvent that owns what it holds.
+struct AnswerToken {
+  uint32_t choice_idx = 0;
+  TokenId id = kNoToken;
+  std::string text;
+  TokenLogprob logprob;
+  std::vector<TokenLogprob> top;
+};
+
+struct AnswerEnd {
+  uint32_t choice_idx = 0;
+  GenerationEnd end = GenerationEnd::end_of_text;
+  std::string text, stop_string;
+  uint64_t seed = 0;
+  size_t n_tokens = 0;
+};
+
+struct AnswerChoice {
+  std::string text;
+  std::vector<AnswerToken> tokens;
+  AnswerEnd end;
+};
+
+class AnswerFormat {
+ public:
+  explicit AnswerFormat(AnswerFacts facts) : facts_(std::move(facts)) {}
+  virtual ~AnswerFormat() = default;
+
+  virtual std::string_view content_type() const { return "text/event-stream"; }
+  virtual std::string ping() const { return ": ping\n\n"; }
+
+  // A stream, in this order: begin, then tokens and the ends of choices, then end or failed. "" sends nothing.
+  virtual std::string begin() { return ""; }
+  virtual std::string token(const AnswerToken& token) = 0;
+  virtual std::string choice_end(const AnswerEnd& end) = 0;
+  virtual std::string end(const RequestReport& report) = 0;
+  virtual std::string failed(const ApiError& error);
+
+  // The whole answer at once.
+  virtual Json whole(const std::vector<AnswerChoice>& choices, const RequestReport& report) = 0;
+
+ protected:
+  const AnswerFacts facts_;
+};
+
+std::unique_ptr<AnswerFormat> make_format(Dialect dialect, AnswerFacts facts);
+std::unique_ptr<AnswerFormat> make_openai_format(Dialect dialect, AnswerFacts facts);
+std::unique_ptr<AnswerFormat> make_ollama_format(Dialect dialect, AnswerFacts facts);
+
+std::string server_sent_event(const Json& data);
+std::string_view openai_finish_reason(GenerationEnd end);  // "stop" or "length"
+
+// {"prompt_n":…,"prompt_ms":…,…}: llama-server's.
+Json timings_json(const RequestReport& report);
+
+}  // namespace tamis::server

@@ -1,0 +1,124 @@
+// From scheduler events to replies.
+#include "server/answer_job.h"
+
+#include "base/log.h"
+
+namespace tamis::server {
+
+AnswerJob::AnswerJob(Setup setup)
+    : setup_(std::move(setup)), last_token_(setup_.n_choices), choices_(setup_.is_stream ? 0 : setup_.n_choices) {
+  if (!setup_.is_stream) return;
+  Response head;
+  head.content_type = setup_.format->content_type();
+  head.headers.emplace_back("cache-control", "no-cache");
+  setup_.reply->start_stream(std::move(head), setup_.format->ping());
+}
+
+void AnswerJob::on_token(const TokenEvent& event) {
+  const auto now = std::chrono::steady_clock::now();
+  auto& last = last_token_[event.choice_idx];
+  if (last.time_since_epoch().count() != 0)
+    setup_.metrics->on_token_gap(std::chrono::duration<double>(now - last).count());
+  last = now;
+  push(AnswerToken{event.choice_idx, event.id, std::string(event.text), event.logprob,
+                   {event.top.begin(), event.top.end()}});
+}
+
+void AnswerJob::on_choice_end(const ChoiceEnd& event) {
+  ends_.push_back(event.end);
+  push(AnswerEnd{event.choice_idx, event.end, std::string(event.text), std::string(event.stop_string), event.seed,
+                 event.n_tokens});
+}
+
+void AnswerJob::on_end(const RequestReport& report) {
+  setup_.metrics->on_report(report, ends_);
+  End end{report, std::nullopt};
+  if (report.failure != nullptr) end.failure = from_failure(*report.failure);
+  end.report.failure = nullptr;
+  push(std::move(end));
+}
+
+void AnswerJob::push(Event event) {
+  bool has_to_post = false;
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+    has_to_post = !is_posted_;
+    is_posted_ = true;
+  }
+  if (has_to_post) setup_.reply->post([self = shared_from_this()] { self->handle_events(); });
+}
+
+void AnswerJob::handle_events() {
+  std::vector<Event> events;
+  {
+    const std::lock_guard lock(mutex_);
+    events.swap(events_);
+    is_posted_ = false;
+  }
+  std::string piece;
+  for (Event& event : events) {
+    if (setup_.is_stream && !has_begun_ && !(std::holds_alternative<End>(event))) {
+      has_begun_ = true;
+      piece += setup_.format->begin();
+    }
+    if (auto* const token = std::get_if<AnswerToken>(&event)) {
+      if (setup_.is_stream) {
+        piece += setup_.format->token(*token);
+        continue;
+      }
+      AnswerChoice& choice = choices_[token->choice_idx];
+      choice.text += token->text;
+      choice.tokens.push_back(std::move(*token));
+    } else if (auto* const choice_end = std::get_if<AnswerEnd>(&event)) {
+      is_cancelled_ |= choice_end->end == GenerationEnd::cancelled;
+      if (is_cancelled_) continue;
+      if (setup_.is_stream) {
+        piece += setup_.format->choice_end(*choice_end);
+        continue;
+      }
+      AnswerChoice& choice = choices_[choice_end->choice_idx];
+      choice.text += choice_end->text;
+      choice.end = std::move(*choice_end);
+    } else {
+      return finish(std::get<End>(event), std::move(piece));
+    }
+  }
+  if (!piece.empty()) setup_.reply->write(std::move(piece));
+}
+
+void AnswerJob::finish(const End& end, std::string piece) {
+  if (!piece.empty()) setup_.reply->write(std::move(piece));
+  if (end.failure) {
+    log_end(end.report, "failed");
+    return fail(*end.failure);
+  }
+  if (is_cancelled_) {  // the client has gone; where it has not, the server is going
+    log_end(end.report, "cancelled");
+    ApiError error;
+    error.status = 503;
+    error.message = "the server is shutting down";
+    return fail(error);
+  }
+  log_end(end.report, "done");
+  if (!setup_.is_stream) {
+    Response response;
+    response.body = setup_.format->whole(choices_, end.report).dump() + "\n";
+    return setup_.reply->send(std::move(response));
+  }
+  setup_.reply->write(setup_.format->end(end.report));
+  setup_.reply->finish();
+}
+
+void AnswerJob::fail(const ApiError& error) {
+  setup_.reply->fail(error_response(error), setup_.is_stream ? setup_.format->failed(error) : "");
+}
+
+void AnswerJob::log_end(const RequestReport& report, std::string_view how) const {
+  log_info("request {}: {}, {} prompt tokens ({} cached, {}), {} generated, first after {:.0f} ms, {:.0f} ms in all",
+           setup_.id, how, report.n_prompt, report.n_cached, cache_miss_name(report.miss), report.n_generated,
+           report.first_token_seconds * 1e3,
+           (report.queue_seconds + report.prompt_seconds + report.generate_seconds) * 1e3);
+}
+
+}  // namespace tamis::server

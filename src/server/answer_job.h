@@ -1,0 +1,62 @@
+// One request that generates: hears the scheduler's events on its thread, turns them into the dialect's bytes on the
+// input/output thread. Between scheduler and reply.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "engine/scheduler.h"
+#include "server/answer_format.h"
+#include "server/http.h"
+#include "server/metrics.h"
+
+namespace tamis::server {
+
+class AnswerJob : public GenerateListener, public std::enable_shared_from_this<AnswerJob> {
+ public:
+  struct Setup {
+    std::shared_ptr<Reply> reply;
+    std::unique_ptr<AnswerFormat> format;
+    bool is_stream = false;
+    uint32_t n_choices = 1;
+    std::string id;              // of the request, for the log
+    Metrics* metrics = nullptr;  // outlives the job
+  };
+  explicit AnswerJob(Setup setup);
+
+  void on_token(const TokenEvent& event) override;
+  void on_choice_end(const ChoiceEnd& event) override;
+  void on_end(const RequestReport& report) override;
+
+ private:
+  struct End {
+    RequestReport report;
+    std::optional<ApiError> failure;
+  };
+  using Event = std::variant<AnswerToken, AnswerEnd, End>;
+
+  void push(Event event);
+  void handle_events();  // on the input/output thread
+  void finish(const End& end, std::string piece);
+  void fail(const ApiError& error);
+  void log_end(const RequestReport& report, std::string_view how) const;
+
+  const Setup setup_;
+
+  // of the step thread
+  std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each choice
+  std::vector<GenerationEnd> ends_;
+
+  std::mutex mutex_;
+  std::vector<Event> events_;  // guarded
+  bool is_posted_ = false;     // guarded: handle_events will come
+
+  // of the input/output thread
+  std::vector<AnswerChoice> choices_;  // of a whole answer
+  bool has_begun_ = false, is_cancelled_ = false;
+};
+
+}  // namespace tamis::server

@@ -1,0 +1,91 @@
+// Errors as clients see them.
+#include "server/api_error.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "formats/json.h"
+
+namespace tamis::server {
+namespace {
+
+// OpenAI's names of kinds of error, by status.
+std::string_view type_of(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 429: return "rate_limit_error";
+    case 500: return "server_error";
+    case 501: return "not_implemented_error";
+    case 503: return "overloaded_error";
+    default: return "invalid_request_error";
+  }
+}
+
+}  // namespace
+
+tl::unexpected<ApiError> refuse(std::string param, std::string_view why) {
+  ApiError error;
+  error.message = param.empty() ? std::string(why) : fmt::format("{}: {}", param, why);
+  error.param = std::move(param);
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+ApiError from_error(const Error& error) {
+  ApiError out;
+  switch (error.code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::unsupported:
+      out.message = error.message;
+      return out;
+    case ErrorCode::not_found:
+      out.status = 404;
+      out.message = error.message;
+      return out;
+    case ErrorCode::out_of_memory:
+      out.status = 503;
+      out.message = "not enough memory for this request";
+      return out;
+    case ErrorCode::cancelled:
+      out.status = 503;
+      out.message = "the request was stopped";
+      return out;
+    default: break;
+  }
+  log_warning("a request failed: {}", error.to_string());
+  out.status = 500;
+  out.message = "internal error";
+  return out;
+}
+
+ApiError from_failure(const RequestFailure& failure) {
+  if (!failure.is_busy) return from_error(failure.error);
+  ApiError out;
+  out.status = 503;
+  out.message = failure.error.message;
+  out.retry_after_seconds = std::max(1.0, failure.retry_after_seconds);
+  return out;
+}
+
+std::string error_json(const ApiError& error) {
+  Json details = Json::object();
+  details.set("message", error.message).set("type", type_of(error.status));
+  details.set("param", error.param.empty() ? Json() : Json(error.param));
+  details.set("code", error.code.empty() ? Json() : Json(error.code));
+  Json out = Json::object();
+  return out.set("type", "error").set("error", std::move(details)).dump();
+}
+
+Response error_response(const ApiError& error) {
+  Response response;
+  response.status = error.status;
+  response.body = error_json(error) + "\n";
+  if (error.retry_after_seconds > 0)
+    response.headers.emplace_back("retry-after", fmt::format("{:.0f}", std::ceil(error.retry_after_seconds)));
+  if (error.status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
+  return response;
+}
+
+}  // namespace tamis::server

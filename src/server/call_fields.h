@@ -1,0 +1,32 @@
+// Pieces of requests that several dialects share; private to the parsers of generation_call.h.
+#pragma once
+
+#include "server/fields.h"
+#include "server/generation_call.h"
+
+namespace tamis::server {
+
+// Sampling parameters by llama.cpp's names, and OpenAI's and vLLM's where those differ.
+void read_sampling(Fields& fields, const CallLimits& limits, GenerateRequest& request);
+
+// `temperature … repeat_penalty`: the ones every dialect has, under the same names.
+void read_common_sampling(Fields& fields, SamplingParams& sampling);
+
+// -1: drawn; else 0 … 2^63-1.
+void read_seed(Fields& fields, SamplingParams& sampling);
+
+void read_stops(Fields& fields, std::string_view name, GenerateRequest& request);
+
+// {"ID": bias, …} or [[ID, bias], …]; bias −100 … 100, or false: never.
+void read_logit_bias(Fields& fields, const CallLimits& limits, SamplingParams& sampling);
+
+// "messages" into call.messages: roles and texts. `with_tools`: whose names for tool fields are refused.
+void read_messages(Fields& fields, GenerationCall& call);
+
+// Content of a message: a text, or parts of type "text". Nothing after a fault, which is in `fields`.
+std::optional<std::string> content_text(Fields& fields, const std::string& place, const Json& content);
+
+// "chat_template_kwargs": variables of their own, never those that tamis sets.
+void read_template_kwargs(Fields& fields, GenerationCall& call);
+
+}  // namespace tamis::server

@@ -1,0 +1,170 @@
+// Typed reading of request objects.
+#include "server/fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tamis::server {
+
+std::string_view kind_of(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_bool()) return "a boolean";
+  if (value.is_int() || value.is_uint()) return "an integer";
+  if (value.is_double()) return "a number";
+  if (value.is_string()) return "a string";
+  return value.is_array() ? "an array" : "an object";
+}
+
+Fields::Fields(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
+
+const Json* Fields::any(std::string_view name) {
+  known_.push_back(name);
+  const Json* const found = object_.find(name);
+  return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+void Fields::fail(std::string_view name, std::string_view why) {
+  if (!fault_) fault_ = refuse(place_of(name), why).value();
+}
+
+std::optional<int64_t> Fields::integer_value(std::string_view name, int64_t minimum, int64_t maximum) {
+  const Json* const value = any(name);
+  if (value == nullptr) return std::nullopt;
+  // 64.0 is an integer to JavaScript, and so to its clients.
+  const bool is_whole_double = value->is_double() && std::fabs(value->as_double()) < 9e15 &&
+                               std::floor(value->as_double()) == value->as_double();
+  if (!value->is_int() && !value->is_uint() && !is_whole_double) {
+    fail(name, fmt::format("got {}, expected an integer", kind_of(*value)));
+    return std::nullopt;
+  }
+  const bool is_large = value->is_uint();
+  const int64_t number = is_large ? 0 : value->is_int() ? value->as_int() : static_cast<int64_t>(value->as_double());
+  if (is_large || number < minimum || number > maximum) {
+    fail(name, fmt::format("got {}, expected {} … {}", value->dump(), minimum, maximum));
+    return std::nullopt;
+  }
+  return number;
+}
+
+bool Fields::integer(std::string_view name, int64_t minimum, int64_t maximum, int64_t& out) {
+  const auto value = integer_value(name, minimum, maximum);
+  if (value) out = *value;
+  return value.has_value();
+}
+
+bool Fields::integer(std::string_view name, int64_t minimum, int64_t maximum, int32_t& out) {
+  const auto value = integer_value(name, minimum, maximum);
+  if (value) out = static_cast<int32_t>(*value);
+  return value.has_value();
+}
+
+bool Fields::integer(std::string_view name, int64_t minimum, int64_t maximum, uint32_t& out) {
+  const auto value = integer_value(name, minimum, maximum);
+  if (value) out = static_cast<uint32_t>(*value);
+  return value.has_value();
+}
+
+bool Fields::real(std::string_view name, double minimum, double maximum, float& out) {
+  const Json* const value = any(name);
+  if (value == nullptr) return false;
+  if (!value->is_number()) {
+    fail(name, fmt::format("got {}, expected a number", kind_of(*value)));
+    return false;
+  }
+  const double number = value->as_double();
+  if (number < minimum || number > maximum) {
+    fail(name, fmt::format("got {}, expected {} … {}", value->dump(), minimum, maximum));
+    return false;
+  }
+  out = static_cast<float>(number);
+  return true;
+}
+
+bool Fields::boolean(std::string_view name, bool& out) {
+  const Json* const value = any(name);
+  if (value == nullptr) return false;
+  if (!value->is_bool()) {
+    fail(name, fmt::format("got {}, expected true or false", kind_of(*value)));
+    return false;
+  }
+  out = value->as_bool();
+  return true;
+}
+
+bool Fields::text(std::string_view name, std::string& out) {
+  const Json* const value = any(name);
+  if (value == nullptr) return false;
+  if (!value->is_string()) {
+    fail(name, fmt::format("got {}, expected a string", kind_of(*value)));
+    return false;
+  }
+  out = value->as_string();
+  return true;
+}
+
+bool Fields::texts(std::string_view name, size_t n_max, std::vector<std::string>& out) {
+  const Json* const value = any(name);
+  if (value == nullptr) return false;
+  std::vector<std::string> found;
+  if (value->is_string()) {
+    found.push_back(value->as_string());
+  } else if (!value->is_array()) {
+    fail(name, fmt::format("got {}, expected a string or an array of strings", kind_of(*value)));
+    return false;
+  } else if (value->as_array().size() > n_max) {
+    fail(name, fmt::format("got {} strings, at most {} are allowed", value->as_array().size(), n_max));
+    return false;
+  } else {
+    for (const Json& item : value->as_array()) {
+      if (!item.is_string()) {
+        fail(fmt::format("{}[{}]", name, found.size()), fmt::format("got {}, expected a string", kind_of(item)));
+        return false;
+      }
+      found.push_back(item.as_string());
+    }
+  }
+  out = std::move(found);
+  return true;
+}
+
+const Json* Fields::object(std::string_view name) {
+  const Json* const value = any(name);
+  if (value == nullptr || value->is_object()) return value;
+  fail(name, fmt::format("got {}, expected an object", kind_of(*value)));
+  return nullptr;
+}
+
+const Json* Fields::array(std::string_view name) {
+  const Json* const value = any(name);
+  if (value == nullptr || value->is_array()) return value;
+  fail(name, fmt::format("got {}, expected an array", kind_of(*value)));
+  return nullptr;
+}
+
+void Fields::accept_inert(std::initializer_list<std::string_view> names) {
+  known_.insert(known_.end(), names.begin(), names.end());
+}
+
+void Fields::only(std::string_view name, const Json& allowed, std::string_view why) {
+  const Json* const value = any(name);
+  if (value != nullptr && *value != allowed) fail(name, why);
+}
+
+void Fields::unsupported(std::string_view name) {
+  const Json* const value = any(name);
+  if (value == nullptr) return;
+  const bool is_nothing = *value == Json(false) || (value->is_string() && value->as_string().empty()) ||
+                          (value->is_array() && value->as_array().empty()) ||
+                          (value->is_object() && value->as_object().empty());
+  if (!is_nothing) fail(name, "not supported yet");
+}
+
+ApiResult<void> Fields::finish() const {
+  if (fault_) return tl::unexpected<ApiError>(*fault_);
+  for (const auto& [name, value] : object_.as_object())
+    if (std::find(known_.begin(), known_.end(), name) == known_.end())
+      return refuse(place_ + escape_for_display(name), "unknown parameter");
+  return {};
+}
+
+}  // namespace tamis::server

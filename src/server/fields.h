@@ -1,0 +1,76 @@
+// A JSON object of a request read field by field: each has a type and a range, and what nobody asked for is refused by
+// name, so that no parameter is silently ignored.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/json.h"
+#include "server/api_error.h"
+
+namespace tamis::server {
+
+// "a string", "null", …: what a value is, for messages.
+std::string_view kind_of(const Json& value);
+
+class Fields {
+ public:
+  // `place`: what stands before a field's name in messages: "options."; "" at the top. `object` outlives this.
+  explicit Fields(const Json& object, std::string place = "");
+
+  // Each takes note of `name`; absent and null leave `out` as it is. A value of another type or outside the range is
+  // the fault that finish() tells. They return whether `out` was set.
+  bool integer(std::string_view name, int64_t minimum, int64_t maximum, int64_t& out);
+  bool integer(std::string_view name, int64_t minimum, int64_t maximum, int32_t& out);
+  bool integer(std::string_view name, int64_t minimum, int64_t maximum, uint32_t& out);
+  bool real(std::string_view name, double minimum, double maximum, float& out);
+  bool boolean(std::string_view name, bool& out);
+  bool text(std::string_view name, std::string& out);
+  // A text, or an array of at most n_max texts.
+  bool texts(std::string_view name, size_t n_max, std::vector<std::string>& out);
+
+  const Json* object(std::string_view name);  // null when absent (or no object: a fault)
+  const Json* array(std::string_view name);   // null when absent (or no array: a fault)
+  const Json* any(std::string_view name);     // null when absent or null
+
+  // Takes note of fields that a client may send and that change nothing here.
+  void accept_inert(std::initializer_list<std::string_view> names);
+  // A field whose only value is what happens anyway: `allowed` (null and absent, too), else a fault with `why`.
+  void only(std::string_view name, const Json& allowed, std::string_view why);
+  // A field that this build cannot serve: null, false, "" and empty arrays and objects pass.
+  void unsupported(std::string_view name);
+
+  void fail(std::string_view name, std::string_view why);  // the first one counts
+  bool has_failed() const { return fault_.has_value(); }
+  std::string place_of(std::string_view name) const { return place_ + std::string(name); }
+
+  // The first fault; then the first field that nobody asked for.
+  ApiResult<void> finish() const;
+
+ private:
+  std::optional<int64_t> integer_value(std::string_view name, int64_t minimum, int64_t maximum);
+
+  const Json& object_;
+  std::string place_;
+  std::vector<std::string_view> known_;
+  std::optional<ApiError> fault_;
+};
+
+}  // namespace tamis::server
+
+// As TAMIS_TRY, for ApiResult.
+#define TAMIS_API_TRY(decl, expr) TAMIS_API_TRY_(TAMIS_CONCAT(tamis_result_, __COUNTER__), decl, expr)
+#define TAMIS_API_TRY_(tmp, decl, expr)                                         \
+  auto tmp = (expr);                                                            \
+  if (!tmp) [[unlikely]]                                                        \
+    return ::tl::unexpected<::tamis::server::ApiError>(std::move(tmp).error()); \
+  decl = std::move(tmp).value()
+#define TAMIS_API_TRY_STATUS(expr) TAMIS_API_TRY_STATUS_(TAMIS_CONCAT(tamis_status_, __COUNTER__), expr)
+#define TAMIS_API_TRY_STATUS_(tmp, expr)  \
+  if (auto tmp = (expr); !tmp) [[unlikely]] \
+  return ::tl::unexpected<::tamis::server::ApiError>(std::move(tmp).error())

@@ -1,0 +1,61 @@
+// What a client asks for, in whichever dialect: JSON in, a typed and bounded request out. Between the body's bytes and
+// prompt, tokens and scheduler (answer_job). Needs no model but its numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/scheduler.h"
+#include "formats/json.h"
+#include "server/api_error.h"
+
+namespace tamis::server {
+
+// What bounds a request.
+struct CallLimits {
+  uint32_t n_vocab = 0;      // ids of prompts and biases are below it
+  uint32_t n_ctx = 0;        // of one sequence
+  uint32_t max_choices = 1;  // of one request
+};
+
+struct GenerationCall {
+  static constexpr size_t kMaxMessages = 16384, kMaxStops = 16, kMaxBiases = 1024;
+
+  // The prompt is one of three: messages for the template, a text, token ids.
+  std::optional<Json> messages;        // array of {"role", "content"}: what the template sees
+  Json variables = Json::object();     // what else it sees
+  std::optional<std::string> text;
+  std::vector<TokenId> tokens;
+
+  GenerateRequest request;  // all but its prompt
+  std::string model;        // as asked for; "" = any
+  bool is_stream = false;
+  bool includes_usage = false;  // OpenAI: a stream's last chunk tells it
+  bool echoes_prompt = false;   // OpenAI completions
+  bool returns_tokens = false;  // llama-server: ids beside the text
+};
+
+// One for each way to ask. Errors: 400 naming the field.
+ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimits& limits);    // OpenAI
+ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimits& limits);    // OpenAI
+ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLimits& limits);  // llama-server
+ApiResult<GenerationCall> parse_anthropic(const Json& body, const CallLimits& limits);
+ApiResult<GenerationCall> parse_anthropic_count(const Json& body, const CallLimits& limits);
+ApiResult<GenerationCall> parse_ollama_chat(const Json& body, const CallLimits& limits);
+ApiResult<GenerationCall> parse_ollama_generate(const Json& body, const CallLimits& limits);
+ApiResult<GenerationCall> parse_apply_template(const Json& body, const CallLimits& limits);  // llama-server
+
+struct TokenizeCall {
+  std::string content;
+  bool add_special = false, parse_special = true, with_pieces = false;
+};
+ApiResult<TokenizeCall> parse_tokenize(const Json& body);
+ApiResult<std::vector<TokenId>> parse_detokenize(const Json& body, const CallLimits& limits);
+
+// The body as a JSON object. Errors: 400 with the byte of the fault.
+ApiResult<Json> parse_body(std::string_view body);
+
+}  // namespace tamis::server

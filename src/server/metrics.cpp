@@ -1,0 +1,182 @@
+// Counting, and Prometheus's text format (version 0.0.4).
+#include "server/metrics.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "base/file.h"
+
+namespace tamis::server {
+namespace {
+
+// vLLM's, v1/metrics/loggers.py.
+constexpr double kFirstTokenBounds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
+                                        1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
+constexpr double kTokenGapBounds[] = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
+                                      0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
+constexpr double kRequestBounds[] = {0.3,  0.5,  0.8,  1.0,  1.5,  2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
+                                     30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
+
+constexpr std::string_view kEndNames[] = {"stop", "stop", "length", "length", "abort"};
+
+void head(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
+  fmt::format_to(std::back_inserter(out), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+}
+
+struct Row {
+  std::string_view name, type, help;
+  double value;
+};
+
+void print_rows(std::string& out, std::span<const Row> rows, std::string_view labels) {
+  for (const Row& row : rows) {
+    head(out, row.name, row.type, row.help);
+    fmt::format_to(std::back_inserter(out), "{}{{{}}} {}\n", row.name, labels, row.value);
+  }
+}
+
+// A label's value: backslash, quote and line feed are the format's own.
+std::string escape_label(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+void print_scheduler(std::string& out, const SchedulerStats& stats, std::string_view labels) {
+  const auto number = [](uint64_t value) { return static_cast<double>(value); };
+  const Row rows[] = {
+      {"vllm:num_requests_waiting", "gauge", "Requests that wait for their first step.", number(stats.n_queued)},
+      {"vllm:num_requests_running", "gauge", "Sequences that are computed.", number(stats.n_running)},
+      {"vllm:kv_cache_usage_perc", "gauge", "Used part of the pool of keys and values, 0 to 1.", stats.kv_utilisation()},
+      {"vllm:gpu_cache_usage_perc", "gauge", "The same under the name older routers ask for.", stats.kv_utilisation()},
+      {"vllm:num_preemptions_total", "counter", "Times a sequence gave up its pages.", number(stats.n_pauses)},
+      {"vllm:prompt_tokens_total", "counter", "Prompt tokens taken up.", number(stats.n_prompt_tokens)},
+      {"vllm:generation_tokens_total", "counter", "Tokens generated.", number(stats.n_generated_tokens)},
+      {"vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up.", number(stats.n_prompt_tokens)},
+      {"vllm:prefix_cache_hits_total", "counter", "Of them, found.", number(stats.n_cached_tokens)},
+      {"tamis_sequences_paused", "gauge", "Sequences without pages that had some.", number(stats.n_paused)},
+      {"tamis_kv_pages", "gauge", "Pages of the pool.", number(stats.kv_pages)},
+      {"tamis_kv_pages_used", "gauge", "Pages of running sequences.", number(stats.kv_pages_used)},
+      {"tamis_kv_pages_stored", "gauge", "Pages kept for prompts that begin alike.", number(stats.kv_pages_stored)},
+      {"tamis_kv_page_bytes", "gauge", "Size of a page.", number(stats.kv_page_bytes)},
+      {"tamis_step_seconds", "gauge", "Time of a step, moving average.", stats.step_ms / 1e3},
+      {"tamis_step_tokens", "gauge", "Token budget of the next step.", number(stats.step_tokens)},
+      {"tamis_tokens_per_second", "gauge", "Generated, moving average.", stats.tokens_per_second},
+      {"tamis_steps_total", "counter", "Steps computed.", number(stats.n_steps)},
+      {"tamis_prompt_tokens_computed_total", "counter", "Prompt tokens computed, again ones too.",
+       number(stats.n_computed_tokens)},
+      {"tamis_requests_total", "counter", "Requests submitted.", number(stats.n_requests)},
+      {"tamis_requests_refused_total", "counter", "Requests refused: too many waited.", number(stats.n_refused)},
+      {"tamis_requests_cancelled_total", "counter", "Requests whose client left.", number(stats.n_cancelled)},
+      {"tamis_requests_failed_total", "counter", "Requests that failed.", number(stats.n_failed)},
+      {"tamis_kv_pages_evicted_total", "counter", "Stored pages that gave way.", number(stats.n_pages_evicted)},
+  };
+  print_rows(out, rows, labels);
+}
+
+}  // namespace
+
+void Histogram::observe(double value) {
+  const auto place = std::lower_bound(upper_bounds_.begin(), upper_bounds_.end(), value);
+  ++counts_[static_cast<size_t>(place - upper_bounds_.begin())];
+  sum_ += value;
+}
+
+void Histogram::print(std::string& out, std::string_view name, std::string_view labels) const {
+  auto to = std::back_inserter(out);
+  uint64_t n = 0;
+  for (size_t i = 0; i < upper_bounds_.size(); ++i) {
+    n += counts_[i];
+    fmt::format_to(to, "{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, upper_bounds_[i], n);
+  }
+  n += counts_.back();
+  fmt::format_to(to, "{}_bucket{{{},le=\"+Inf\"}} {}\n{}_sum{{{}}} {}\n{}_count{{{}}} {}\n", name, labels, n, name, labels,
+                 sum_, name, labels, n);
+}
+
+Metrics::Metrics()
+    : first_token_(kFirstTokenBounds), token_gap_(kTokenGapBounds), queue_(kRequestBounds), whole_(kRequestBounds) {}
+
+void Metrics::on_answered(int status) {
+  const std::lock_guard lock(mutex_);
+  ++n_by_status_[static_cast<size_t>(std::clamp(status, 0, static_cast<int>(kNStatuses) - 1))];
+}
+
+void Metrics::on_token_gap(double seconds) {
+  const std::lock_guard lock(mutex_);
+  token_gap_.observe(seconds);
+}
+
+void Metrics::on_report(const RequestReport& report, std::span<const GenerationEnd> ends) {
+  const std::lock_guard lock(mutex_);
+  if (report.failure != nullptr) return;
+  for (const GenerationEnd end : ends) ++n_by_end_[static_cast<size_t>(end)];
+  if (report.first_token_seconds > 0) first_token_.observe(report.first_token_seconds);
+  queue_.observe(report.queue_seconds);
+  whole_.observe(report.queue_seconds + report.prompt_seconds + report.generate_seconds);
+}
+
+std::string Metrics::page(std::string_view model, const SchedulerStats* scheduler, const HttpStats& http,
+                          bool is_draining) const {
+  const std::string labels = fmt::format("model_name=\"{}\"", escape_label(model));
+  std::string out;
+  if (scheduler != nullptr) print_scheduler(out, *scheduler, labels);
+  const auto number = [](uint64_t value) { return static_cast<double>(value); };
+  const Row rows[] = {
+      {"tamis_connections", "gauge", "Open connections.", number(http.n_connections)},
+      {"tamis_connections_total", "counter", "Connections taken.", number(http.n_accepted)},
+      {"tamis_connections_refused_total", "counter", "Connections refused: too many were open.", number(http.n_refused)},
+      {"tamis_requests_timed_out_total", "counter", "Requests whose bytes came too slowly.", number(http.n_timeouts)},
+      {"tamis_readers_dropped_total", "counter", "Clients that read their answer too slowly.",
+       number(http.n_dropped_readers)},
+      {"tamis_draining", "gauge", "1 while the server shuts down.", is_draining ? 1.0 : 0.0},
+      {"process_resident_memory_bytes", "gauge", "Memory of the process.", number(resident_bytes())},
+  };
+  print_rows(out, rows, labels);
+
+  const std::lock_guard lock(mutex_);
+  auto to = std::back_inserter(out);
+  head(out, "tamis_http_requests_total", "counter", "Answers by status; 0: the client left first.");
+  for (size_t status = 0; status < kNStatuses; ++status)
+    if (n_by_status_[status] > 0)
+      fmt::format_to(to, "tamis_http_requests_total{{{},code=\"{}\"}} {}\n", labels, status, n_by_status_[status]);
+  head(out, "vllm:request_success_total", "counter", "Finished answers by reason.");
+  for (const std::string_view reason : {"stop", "length", "abort"}) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < n_by_end_.size(); ++i) n += kEndNames[i] == reason ? n_by_end_[i] : 0;
+    fmt::format_to(to, "vllm:request_success_total{{{},finished_reason=\"{}\"}} {}\n", labels, reason, n);
+  }
+  const struct {
+    std::string_view name, help;
+    const Histogram& histogram;
+  } histograms[] = {
+      {"vllm:time_to_first_token_seconds", "From submission to the first token.", first_token_},
+      {"vllm:inter_token_latency_seconds", "Between two tokens of an answer.", token_gap_},
+      {"vllm:request_queue_time_seconds", "From submission to the first step.", queue_},
+      {"vllm:e2e_request_latency_seconds", "From submission to the end.", whole_},
+  };
+  for (const auto& row : histograms) {
+    head(out, row.name, "histogram", row.help);
+    row.histogram.print(out, row.name, labels);
+  }
+  return out;
+}
+
+uint64_t resident_bytes() {
+  const auto text = read_text_file("/proc/self/statm", 4096);
+  if (!text) return 0;
+  const size_t space = text->find(' ');
+  uint64_t pages = 0;
+  if (space == std::string::npos) return 0;
+  std::from_chars(text->data() + space + 1, text->data() + text->size(), pages);
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace tamis::server

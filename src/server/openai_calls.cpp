@@ -1,0 +1,219 @@
+// Requests in OpenAI's words, and in those that llama-server and vLLM added to them.
+#include <limits>
+
+#include "server/call_fields.h"
+
+namespace tamis::server {
+namespace {
+
+constexpr int64_t kMaxTokens = int64_t{1} << 31;
+
+// Fields that OpenAI's clients send and that mean nothing to one model on one machine.
+void accept_openai_inert(Fields& fields) {
+  fields.accept_inert({"user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
+                       "prompt_cache_retention", "verbosity"});
+}
+
+void read_stream(Fields& fields, GenerationCall& call) {
+  fields.boolean("stream", call.is_stream);
+  const Json* const options = fields.object("stream_options");
+  if (options == nullptr) return;
+  if (!call.is_stream) return fields.fail("stream_options", "is allowed with stream only");
+  Fields inner(*options, fields.place_of("stream_options."));
+  inner.boolean("include_usage", call.includes_usage);
+  inner.accept_inert({"include_obfuscation"});
+  if (const auto read = inner.finish(); !read) fields.fail("stream_options", read.error().message);
+}
+
+void read_choices(Fields& fields, const CallLimits& limits, GenerateRequest& request) {
+  fields.integer("n", 1, limits.max_choices, request.n_choices);
+}
+
+// What a grammar would be needed for.
+void refuse_structure(Fields& fields) {
+  for (const std::string_view name : {"grammar", "json_schema", "guided_json", "guided_regex", "structured_outputs"})
+    fields.unsupported(name);
+  const Json* const format = fields.object("response_format");
+  if (format == nullptr) return;
+  const Json* const type = format->find("type");
+  if (type == nullptr || !type->is_string()) return fields.fail("response_format.type", "expected a string");
+  if (type->as_string() != "text")
+    fields.fail("response_format.type", "not supported yet: only \"text\" is");
+}
+
+void refuse_tools(Fields& fields) {
+  for (const std::string_view name : {"tools", "functions"}) fields.unsupported(name);
+  const Json* const choice = fields.any("tool_choice");
+  if (choice != nullptr && *choice != Json("none") && *choice != Json("auto"))
+    fields.fail("tool_choice", "not supported yet");
+  fields.accept_inert({"parallel_tool_calls"});
+}
+
+// "prompt": a text, token ids, or an array of one of these.
+void read_prompt(Fields& fields, const CallLimits& limits, GenerationCall& call) {
+  const Json* prompt = fields.any("prompt");
+  if (prompt == nullptr) return fields.fail("prompt", "is missing");
+  const bool is_list = prompt->is_array() && !prompt->as_array().empty() && !prompt->as_array().front().is_number();
+  if (is_list) {
+    if (prompt->as_array().size() > 1) return fields.fail("prompt", "several prompts in one request are not supported");
+    prompt = &prompt->as_array().front();
+  }
+  if (prompt->is_string()) {
+    call.text = prompt->as_string();
+    return;
+  }
+  if (!prompt->is_array() || prompt->as_array().empty())
+    return fields.fail("prompt", fmt::format("got {}, expected a string or token ids", kind_of(*prompt)));
+  if (prompt->as_array().size() > limits.n_ctx)
+    return fields.fail("prompt", fmt::format("got {} tokens, the context holds {}", prompt->as_array().size(),
+                                             limits.n_ctx));
+  for (const Json& id : prompt->as_array()) {
+    if (!id.is_int() || id.as_int() < 0 || id.as_int() >= limits.n_vocab)
+      return fields.fail("prompt", fmt::format("expected token ids from 0 to {}", int64_t{limits.n_vocab} - 1));
+    call.tokens.push_back(static_cast<TokenId>(id.as_int()));
+  }
+}
+
+}  // namespace
+
+ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimits& limits) {
+  Fields fields(body);
+  GenerationCall call;
+  GenerateRequest& request = call.request;
+  fields.text("model", call.model);
+  read_messages(fields, call);
+  read_template_kwargs(fields, call);
+  bool has_generation_prompt = true;
+  fields.boolean("add_generation_prompt", has_generation_prompt);
+  call.variables.set("add_generation_prompt", has_generation_prompt);
+  fields.unsupported("continue_final_message");
+  read_stream(fields, call);
+  fields.integer("max_tokens", 1, kMaxTokens, request.n_predict);
+  fields.integer("max_completion_tokens", 1, kMaxTokens, request.n_predict);
+  read_choices(fields, limits, request);
+  read_stops(fields, "stop", request);
+  read_sampling(fields, limits, request);
+  fields.boolean("logprobs", request.has_logprobs);
+  if (fields.integer("top_logprobs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs) &&
+      !request.has_logprobs)
+    fields.fail("top_logprobs", "is allowed with logprobs only");
+  refuse_structure(fields);
+  refuse_tools(fields);
+  fields.unsupported("audio");
+  fields.unsupported("prediction");
+  fields.unsupported("web_search_options");
+  const Json* const modalities = fields.array("modalities");
+  if (modalities != nullptr && *modalities != Json(Json::Array{Json("text")}))
+    fields.fail("modalities", "only [\"text\"] is supported");
+  std::string effort;
+  if (fields.text("reasoning_effort", effort)) call.variables.set("reasoning_effort", effort);
+  accept_openai_inert(fields);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimits& limits) {
+  Fields fields(body);
+  GenerationCall call;
+  GenerateRequest& request = call.request;
+  request.n_predict = 16;  // OpenAI's
+  fields.text("model", call.model);
+  read_prompt(fields, limits, call);
+  read_stream(fields, call);
+  fields.integer("max_tokens", 1, kMaxTokens, request.n_predict);
+  read_choices(fields, limits, request);
+  read_stops(fields, "stop", request);
+  read_sampling(fields, limits, request);
+  request.has_logprobs =
+      fields.integer("logprobs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs);
+  fields.boolean("echo", call.echoes_prompt);
+  if (call.echoes_prompt && request.has_logprobs) fields.fail("echo", "with logprobs is not supported yet");
+  fields.only("best_of", Json(int64_t{request.n_choices}), "only best_of = n is supported");
+  fields.unsupported("suffix");
+  refuse_structure(fields);
+  accept_openai_inert(fields);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLimits& limits) {
+  Fields fields(body);
+  GenerationCall call;
+  GenerateRequest& request = call.request;
+  fields.text("model", call.model);
+  read_prompt(fields, limits, call);
+  fields.boolean("stream", call.is_stream);
+  fields.integer("n_predict", -1, kMaxTokens, request.n_predict);
+  fields.integer("max_tokens", -1, kMaxTokens, request.n_predict);
+  read_stops(fields, "stop", request);
+  read_sampling(fields, limits, request);
+  request.has_logprobs = fields.integer("n_probs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs) &&
+                         request.n_top_logprobs > 0;
+  fields.boolean("return_tokens", call.returns_tokens);
+  fields.accept_inert({"cache_prompt", "n_keep", "timings_per_token"});  // prompts are always cached, nothing is cut
+  fields.only("id_slot", Json(-1), "sequences have no fixed slots here; leave it out");
+  fields.only("n_discard", Json(0), "nothing is ever discarded from a prompt");
+  refuse_structure(fields);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<GenerationCall> parse_apply_template(const Json& body, const CallLimits&) {
+  Fields fields(body);
+  GenerationCall call;
+  fields.text("model", call.model);
+  read_messages(fields, call);
+  read_template_kwargs(fields, call);
+  bool has_generation_prompt = true;
+  fields.boolean("add_generation_prompt", has_generation_prompt);
+  call.variables.set("add_generation_prompt", has_generation_prompt);
+  refuse_tools(fields);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<TokenizeCall> parse_tokenize(const Json& body) {
+  Fields fields(body);
+  TokenizeCall call;
+  std::string model;
+  fields.text("model", model);
+  if (!fields.text("content", call.content)) fields.fail("content", "is missing");
+  fields.boolean("add_special", call.add_special);
+  fields.boolean("parse_special", call.parse_special);
+  fields.boolean("with_pieces", call.with_pieces);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<std::vector<TokenId>> parse_detokenize(const Json& body, const CallLimits& limits) {
+  Fields fields(body);
+  std::vector<TokenId> ids;
+  std::string model;
+  fields.text("model", model);
+  const Json* const tokens = fields.array("tokens");
+  if (tokens == nullptr) fields.fail("tokens", "is missing");
+  for (const Json& id : tokens == nullptr ? Json::Array() : tokens->as_array()) {
+    if (!id.is_int() || id.as_int() < 0 || id.as_int() >= limits.n_vocab) {
+      fields.fail("tokens", fmt::format("expected token ids from 0 to {}", int64_t{limits.n_vocab} - 1));
+      break;
+    }
+    ids.push_back(static_cast<TokenId>(id.as_int()));
+  }
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return ids;
+}
+
+ApiResult<Json> parse_body(std::string_view body) {
+  auto json = Json::parse(body);
+  if (!json) {
+    const Error& error = json.error();
+    const std::string where = error.site && error.site->has_offset
+                                  ? fmt::format("byte {}: ", error.site->byte_offset)
+                                  : std::string();
+    return refuse("", "the body is not JSON: " + where + (error.site ? error.site->got : error.message));
+  }
+  if (!json->is_object()) return refuse("", fmt::format("the body is {}, expected an object", kind_of(*json)));
+  return std::move(*json);
+}
+
+}  // namespace tamis::server

@@ -1,0 +1,129 @@
+// Requests in Anthropic's and in ollama's words.
+#include "server/call_fields.h"
+
+namespace tamis::server {
+namespace {
+
+constexpr int64_t kMaxTokens = int64_t{1} << 31;
+
+// Anthropic's system prompt stands beside the messages; templates want it before them.
+void read_anthropic_prompt(Fields& fields, GenerationCall& call) {
+  read_messages(fields, call);
+  call.variables.set("add_generation_prompt", true);
+  const Json* const system = fields.any("system");
+  if (system == nullptr || fields.has_failed()) return;
+  const auto text = content_text(fields, "system", *system);
+  if (!text || text->empty()) return;
+  Json message = Json::object();
+  message.set("role", "system").set("content", *text);
+  Json::Array& messages = call.messages->as_array();
+  messages.insert(messages.begin(), std::move(message));
+}
+
+void refuse_anthropic_tools(Fields& fields) {
+  for (const std::string_view name : {"tools", "tool_choice", "mcp_servers", "container", "context_management"})
+    fields.unsupported(name);
+  const Json* const thinking = fields.object("thinking");
+  const Json* const type = thinking == nullptr ? nullptr : thinking->find("type");
+  if (thinking != nullptr && (type == nullptr || *type != Json("disabled")))
+    fields.fail("thinking", "not supported yet: only {\"type\": \"disabled\"} is");
+}
+
+// ollama's "options". Those about loading a model cannot change one that runs.
+void read_ollama_options(Fields& fields, const CallLimits& limits, GenerateRequest& request) {
+  const Json* const options = fields.object("options");
+  if (options == nullptr) return;
+  Fields inner(*options, "options.");
+  read_common_sampling(inner, request.sampling);
+  inner.integer("num_predict", -2, kMaxTokens, request.n_predict);
+  read_stops(inner, "stop", request);
+  int64_t n_ctx = 0;
+  inner.integer("num_ctx", 1, limits.n_ctx, n_ctx);  // at most what the server runs with
+  inner.accept_inert({"num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap", "use_mlock", "numa",
+                      "low_vram", "vocab_only", "penalize_newline", "tfs_z"});
+  if (const auto read = inner.finish(); !read) fields.fail(read.error().param, read.error().message);
+}
+
+void read_ollama_common(Fields& fields, const CallLimits& limits, GenerationCall& call) {
+  fields.text("model", call.model);
+  call.is_stream = true;
+  fields.boolean("stream", call.is_stream);
+  read_ollama_options(fields, limits, call.request);
+  fields.unsupported("format");
+  fields.unsupported("tools");
+  const Json* const think = fields.any("think");
+  if (think != nullptr && *think != Json(false)) fields.fail("think", "not supported yet: only false is");
+  if (think != nullptr) call.variables.set("enable_thinking", false);
+  fields.accept_inert({"keep_alive"});
+  fields.unsupported("logprobs");
+  fields.unsupported("top_logprobs");
+}
+
+}  // namespace
+
+ApiResult<GenerationCall> parse_anthropic(const Json& body, const CallLimits&) {
+  Fields fields(body);
+  GenerationCall call;
+  GenerateRequest& request = call.request;
+  fields.text("model", call.model);
+  read_anthropic_prompt(fields, call);
+  if (!fields.integer("max_tokens", 1, kMaxTokens, request.n_predict)) fields.fail("max_tokens", "is missing");
+  fields.boolean("stream", call.is_stream);
+  read_stops(fields, "stop_sequences", request);
+  fields.real("temperature", 0, 1, request.sampling.temp);
+  fields.real("top_p", 0, 1, request.sampling.top_p);
+  fields.integer("top_k", 0, int64_t{1} << 30, request.sampling.top_k);
+  refuse_anthropic_tools(fields);
+  fields.accept_inert({"metadata", "service_tier", "inference_geo"});
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<GenerationCall> parse_anthropic_count(const Json& body, const CallLimits&) {
+  Fields fields(body);
+  GenerationCall call;
+  fields.text("model", call.model);
+  read_anthropic_prompt(fields, call);
+  refuse_anthropic_tools(fields);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<GenerationCall> parse_ollama_chat(const Json& body, const CallLimits& limits) {
+  Fields fields(body);
+  GenerationCall call;
+  read_messages(fields, call);
+  call.variables.set("add_generation_prompt", true);
+  read_ollama_common(fields, limits, call);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return call;
+}
+
+ApiResult<GenerationCall> parse_ollama_generate(const Json& body, const CallLimits& limits) {
+  Fields fields(body);
+  GenerationCall call;
+  std::string prompt, system;
+  bool is_raw = false;
+  fields.text("prompt", prompt);
+  fields.text("system", system);
+  fields.boolean("raw", is_raw);
+  for (const std::string_view name : {"suffix", "images", "template", "context"}) fields.unsupported(name);
+  read_ollama_common(fields, limits, call);
+  TAMIS_API_TRY_STATUS(fields.finish());
+  if (is_raw) {
+    call.text = std::move(prompt);
+    return call;
+  }
+  Json messages = Json::array();
+  const auto add = [&](std::string_view role, const std::string& text) {
+    Json message = Json::object();
+    messages.push_back(message.set("role", role).set("content", text));
+  };
+  if (!system.empty()) add("system", system);
+  add("user", prompt);
+  call.messages = std::move(messages);
+  call.variables.set("add_generation_prompt", true);
+  return call;
+}
+
+}  // namespace tamis::server

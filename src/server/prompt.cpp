@@ -1,0 +1,67 @@
+// From a call's messages or text to the tokens of a prompt.
+#include <algorithm>
+
+#include "server/server.h"
+
+namespace tamis::server {
+namespace {
+
+ChatTemplateInput template_input(const GenerationCall& call, const Tokenizer& tokenizer) {
+  ChatTemplateInput input;
+  input.variables = call.variables;
+  input.variables.set("messages", *call.messages);
+  const SpecialTokens& special = tokenizer.special();
+  if (special.bos != kNoToken) input.bos_token = tokenizer.token_text(special.bos);
+  if (special.eos != kNoToken) input.eos_token = tokenizer.token_text(special.eos);
+  return input;
+}
+
+// A request the template cannot serve is the client's to change; a template that does not parse is not.
+ApiResult<const ChatTemplate*> chat_template(const ServedModel& model) {
+  const auto found = model.engine->chat_template();
+  if (found) return *found;
+  if (found.error().code == ErrorCode::not_found)
+    return refuse("messages", "this model has no chat template; /v1/completions continues a text");
+  ApiError error;
+  error.status = 500;
+  error.message = "the model's chat template does not parse";
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+}  // namespace
+
+CallLimits limits_of(const ServedModel& model) {
+  return {model.engine->model().n_vocab(), model.scheduler->n_ctx(),
+          std::min(model.max_seqs, GenerateRequest::kMaxChoices)};
+}
+
+ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call) {
+  TAMIS_API_TRY(const ChatTemplate* const with, chat_template(model));
+  auto text = with->render(template_input(call, *model.engine->tokenizer()));
+  if (!text) return refuse("messages", "the chat template refused: " + text.error().message);
+  return *std::move(text);
+}
+
+ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call) {
+  const Tokenizer& tokenizer = *model.engine->tokenizer();
+  std::vector<TokenId> prompt = call.tokens;
+  if (call.messages) {
+    TAMIS_API_TRY(const ChatTemplate* const with, chat_template(model));
+    const auto parts = with->render_parts(template_input(call, tokenizer));
+    if (!parts) return refuse("messages", "the chat template refused: " + parts.error().message);
+    prompt = encode_prompt(tokenizer, *parts, model.parse_content_special);
+  } else if (call.text) {
+    prompt = tokenizer.encode(*call.text, {.add_special = true, .parse_special = true});
+    if (prompt.empty() && tokenizer.special().bos != kNoToken) prompt.push_back(tokenizer.special().bos);
+  }
+  const char* const field = call.messages ? "messages" : "prompt";
+  if (prompt.empty()) return refuse(field, "is empty, and the model has no token to begin with");
+  if (prompt.size() > model.scheduler->n_ctx()) {
+    auto error = refuse(field, fmt::format("has {} tokens, the context holds {}", prompt.size(), model.scheduler->n_ctx()));
+    error.value().code = "context_length_exceeded";
+    return error;
+  }
+  return prompt;
+}
+
+}  // namespace tamis::server

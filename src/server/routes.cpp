@@ -1,0 +1,267 @@
+// The table of routes, and what the short ones answer.
+#include "server/route.h"
+
+#include <ctime>
+
+#include "server/fields.h"
+
+namespace tamis::server {
+namespace {
+
+constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr std::chrono::seconds kStuckAfter{60};
+
+Response json_response(const Json& json, int status = 200) {
+  Response response;
+  response.status = status;
+  response.body = json.dump() + "\n";
+  return response;
+}
+
+Response unavailable(std::string_view message) {
+  ApiError error;
+  error.status = 503;
+  error.message = message;
+  error.retry_after_seconds = 1;
+  return error_response(error);
+}
+
+std::string iso_time(int64_t unix_time) {
+  const std::time_t time = unix_time;
+  std::tm utc{};
+  ::gmtime_r(&time, &utc);
+  char text[32];
+  const size_t n = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return std::string(text, n);
+}
+
+std::string count_label(uint64_t n) {
+  return n >= 1000000000 ? fmt::format("{:.1f}B", static_cast<double>(n) / 1e9)
+                         : fmt::format("{:.2f}M", static_cast<double>(n) / 1e6);
+}
+
+Json model_json(const ServedModel& model) {
+  Json meta = Json::object();
+  meta.set("n_ctx", model.scheduler->n_ctx()).set("n_ctx_train", model.engine->model().n_ctx_train());
+  meta.set("n_vocab", model.engine->model().n_vocab()).set("n_params", model.n_parameters);
+  meta.set("size", model.size_bytes).set("type", model.type_label);
+  Json out = Json::object();
+  out.set("id", model.alias).set("object", "model").set("created", model.loaded_at).set("owned_by", "tamis");
+  return out.set("meta", std::move(meta));
+}
+
+Json ollama_details(const ServedModel& model) {
+  Json out = Json::object();
+  out.set("parent_model", "").set("format", "gguf").set("family", model.architecture);
+  out.set("families", Json(Json::Array{Json(model.architecture)}));
+  return out.set("parameter_size", count_label(model.n_parameters)).set("quantization_level", model.type_label);
+}
+
+Json ollama_model(const ServedModel& model) {
+  Json out = Json::object();
+  out.set("name", model.alias).set("model", model.alias).set("modified_at", iso_time(model.loaded_at));
+  return out.set("size", model.size_bytes).set("digest", "").set("details", ollama_details(model));
+}
+
+std::string token_text(const Tokenizer& tokenizer, TokenId id) {
+  return id == kNoToken ? std::string() : std::string(tokenizer.token_text(id));
+}
+
+}  // namespace
+
+const std::vector<Server::Route>& Server::routes() {
+  using S = Server;
+  static const std::vector<Route> rows = {
+      {.method = "GET", .path = "/health", .is_public = true, .quick = &S::health},
+      {.method = "GET", .path = "/v1/health", .is_public = true, .quick = &S::health},
+      {.method = "GET", .path = "/ready", .is_public = true, .quick = &S::ready},
+      {.method = "GET", .path = "/metrics", .quick = &S::metrics_page},
+      {.method = "GET", .path = "/v1/models", .quick = &S::models},
+      {.method = "GET", .path = "/models", .quick = &S::models},
+      {.method = "GET", .path = "/props", .quick = &S::props},
+      {.method = "GET", .path = "/api/version", .quick = &S::version},
+      {.method = "GET", .path = "/api/tags", .quick = &S::tags},
+      {.method = "GET", .path = "/api/ps", .quick = &S::running_models},
+      {.method = "POST", .path = "/api/show", .work = &S::show},
+      {.method = "POST", .path = "/tokenize", .work = &S::tokenize},
+      {.method = "POST", .path = "/detokenize", .work = &S::detokenize},
+      {.method = "POST", .path = "/apply-template", .work = &S::apply_template},
+      {.method = "POST", .path = "/v1/messages/count_tokens", .work = &S::count_tokens},
+      {.method = "POST", .path = "/v1/embeddings", .work = &S::embeddings},
+      {.method = "POST", .path = "/v1/chat/completions", .parse = parse_chat_completion},
+      {.method = "POST", .path = "/chat/completions", .parse = parse_chat_completion},
+      {.method = "POST", .path = "/v1/completions", .parse = parse_text_completion, .dialect = Dialect::openai_text},
+      {.method = "POST", .path = "/completion", .parse = parse_native_completion, .dialect = Dialect::native},
+      {.method = "POST", .path = "/completions", .parse = parse_native_completion, .dialect = Dialect::native},
+      {.method = "POST", .path = "/v1/messages", .parse = parse_anthropic, .dialect = Dialect::anthropic},
+      {.method = "POST", .path = "/api/chat", .parse = parse_ollama_chat, .dialect = Dialect::ollama_chat},
+      {.method = "POST", .path = "/api/generate", .parse = parse_ollama_generate, .dialect = Dialect::ollama_generate},
+  };
+  return rows;
+}
+
+const Server::Route* Server::find_route(std::string_view method, std::string_view path) {
+  for (const Route& route : routes())
+    if (route.path == path && route.method == method) return &route;
+  static const Route one{.method = "GET", .path = kModelPrefix, .quick = &Server::one_model};
+  const bool is_one_model = path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size();
+  return is_one_model && method == one.method ? &one : nullptr;
+}
+
+std::string Server::allowed_methods(std::string_view path) {
+  std::string out;
+  for (const std::string_view method : {"GET", "POST"}) {
+    if (find_route(method, path) == nullptr) continue;
+    if (!out.empty()) out += ", ";
+    out += method == "GET" ? "GET, HEAD" : method;
+  }
+  return out;
+}
+
+// No step for a minute while sequences wait for one.
+bool Server::is_stuck() {
+  const auto served = model();
+  const auto now = std::chrono::steady_clock::now();
+  const SchedulerStats stats = served ? served->scheduler->stats() : SchedulerStats();
+  if (stats.n_steps != n_steps_seen_ || stats.n_running == 0 || steps_seen_at_.time_since_epoch().count() == 0) {
+    n_steps_seen_ = stats.n_steps;
+    steps_seen_at_ = now;
+  }
+  return now - steps_seen_at_ > kStuckAfter;
+}
+
+Response Server::health(const Request&) {
+  if (!model()) return unavailable("the model is being loaded");
+  if (is_stuck()) return unavailable("the engine has made no step for a minute");
+  Json out = Json::object();
+  return json_response(out.set("status", "ok"));
+}
+
+Response Server::ready(const Request&) {
+  const auto served = model();
+  if (!served) return unavailable("the model is being loaded");
+  if (is_draining_) return unavailable("the server is shutting down");
+  Json out = Json::object();
+  return json_response(out.set("status", "ready"));
+}
+
+Response Server::metrics_page(const Request&) {
+  const auto served = model();
+  Response response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  const SchedulerStats stats = served ? served->scheduler->stats() : SchedulerStats();
+  response.body = metrics_.page(served ? served->alias : "", served ? &stats : nullptr, http_->stats(), is_draining_);
+  return response;
+}
+
+Response Server::models(const Request&) {
+  Json list = Json::array();
+  if (const auto served = model()) list.push_back(model_json(*served));
+  Json out = Json::object();
+  return json_response(out.set("object", "list").set("data", std::move(list)));
+}
+
+Response Server::one_model(const Request& request) {
+  const std::string_view name = request.head.path().substr(kModelPrefix.size());
+  const auto served = model();
+  if (served && name == served->alias) return json_response(model_json(*served));
+  ApiError error;
+  error.status = 404;
+  error.message = "there is no such model";
+  error.code = "model_not_found";
+  return error_response(error);
+}
+
+Response Server::props(const Request&) {
+  const auto served = model();
+  if (!served) return unavailable("the model is being loaded");
+  const Tokenizer& tokenizer = *served->engine->tokenizer();
+  Json settings = Json::object();
+  settings.set("n_ctx", served->scheduler->n_ctx());
+  Json modalities = Json::object();
+  modalities.set("vision", false).set("audio", false);
+  const GgufValue* const source = served->engine->model().file.find("tokenizer.chat_template");
+  const auto text = source == nullptr ? std::nullopt : source->as_string();
+  Json out = Json::object();
+  out.set("default_generation_settings", std::move(settings)).set("total_slots", served->max_seqs);
+  out.set("model_alias", served->alias).set("model_path", served->alias);
+  out.set("chat_template", text.value_or("")).set("bos_token", token_text(tokenizer, tokenizer.special().bos));
+  out.set("eos_token", token_text(tokenizer, tokenizer.special().eos)).set("modalities", std::move(modalities));
+  return json_response(out.set("build_info", "tamis " + options_.version));
+}
+
+Response Server::version(const Request&) {
+  Json out = Json::object();
+  return json_response(out.set("version", options_.version));
+}
+
+Response Server::tags(const Request&) {
+  Json list = Json::array();
+  if (const auto served = model()) list.push_back(ollama_model(*served));
+  Json out = Json::object();
+  return json_response(out.set("models", std::move(list)));
+}
+
+Response Server::running_models(const Request& request) { return tags(request); }
+
+ApiResult<Json> Server::show(const ServedModel& served, const Json& body) {
+  Fields fields(body);
+  std::string name;
+  fields.text("model", name);
+  fields.text("name", name);
+  fields.accept_inert({"verbose"});
+  TAMIS_API_TRY_STATUS(fields.finish());
+  TAMIS_API_TRY_STATUS(check_model_name(name, served));
+  const GgufValue* const source = served.engine->model().file.find("tokenizer.chat_template");
+  const auto text = source == nullptr ? std::nullopt : source->as_string();
+  Json info = Json::object();
+  info.set("general.architecture", served.architecture).set("general.parameter_count", served.n_parameters);
+  info.set(served.architecture + ".context_length", served.engine->model().n_ctx_train());
+  Json out = Json::object();
+  out.set("modelfile", "").set("parameters", "").set("template", text.value_or(""));
+  out.set("details", ollama_details(served)).set("model_info", std::move(info));
+  return out.set("capabilities", Json(Json::Array{Json("completion")})).set("modified_at", iso_time(served.loaded_at));
+}
+
+ApiResult<Json> Server::tokenize(const ServedModel& served, const Json& body) {
+  TAMIS_API_TRY(const TokenizeCall call, parse_tokenize(body));
+  const Tokenizer& tokenizer = *served.engine->tokenizer();
+  Json list = Json::array();
+  for (const TokenId id : tokenizer.encode(call.content, {call.add_special, call.parse_special})) {
+    Json item = Json::object();
+    list.push_back(call.with_pieces ? item.set("id", int64_t{id}).set("piece", tokenizer.token_bytes(id, true))
+                                    : Json(int64_t{id}));
+  }
+  Json out = Json::object();
+  return out.set("tokens", std::move(list));
+}
+
+ApiResult<Json> Server::detokenize(const ServedModel& served, const Json& body) {
+  TAMIS_API_TRY(const std::vector<TokenId> ids, parse_detokenize(body, limits_of(served)));
+  Json out = Json::object();
+  return out.set("content", served.engine->tokenizer()->decode(ids, true));
+}
+
+ApiResult<Json> Server::apply_template(const ServedModel& served, const Json& body) {
+  TAMIS_API_TRY(const GenerationCall call, parse_apply_template(body, limits_of(served)));
+  TAMIS_API_TRY(std::string text, render_prompt(served, call));
+  Json out = Json::object();
+  return out.set("prompt", std::move(text));
+}
+
+ApiResult<Json> Server::count_tokens(const ServedModel& served, const Json& body) {
+  TAMIS_API_TRY(const GenerationCall call, parse_anthropic_count(body, limits_of(served)));
+  TAMIS_API_TRY_STATUS(check_model_name(call.model, served));
+  TAMIS_API_TRY(const std::vector<TokenId> prompt, build_prompt(served, call));
+  Json out = Json::object();
+  return out.set("input_tokens", uint64_t{prompt.size()});
+}
+
+ApiResult<Json> Server::embeddings(const ServedModel&, const Json&) {
+  ApiError error;
+  error.status = 501;
+  error.message = "embeddings are not supported yet";
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+}  // namespace tamis::server

@@ -1,0 +1,223 @@
+// The server's life, who may ask, and the way of a request to its route.
+#include "server/server.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <new>
+
+#include "base/log.h"
+#include "server/answer_job.h"
+#include "server/fields.h"
+#include "server/route.h"
+
+namespace tamis::server {
+namespace {
+
+constexpr Milliseconds kLastWords{2000};  // for answers to reach their clients after the last token
+
+ApiError plain_error(int status, std::string_view message) {
+  ApiError error;
+  error.status = status;
+  error.message = message;
+  return error;
+}
+
+tl::unexpected<ApiError> refused(int status, std::string_view message) {
+  return tl::unexpected<ApiError>(plain_error(status, message));
+}
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+int64_t unix_time() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// `work` with the two things that may be thrown past our code ending as answers: std::bad_alloc, and what a foreign
+// library let through.
+template <class WorkFn>
+void at_seam(Reply& reply, const WorkFn& work) {
+  try {
+    work();
+  } catch (const std::bad_alloc&) {
+    reply.fail(error_response(plain_error(503, "not enough memory for this request")), "");
+  } catch (const std::exception& exception) {
+    log_warning("a request failed: {}", exception.what());
+    reply.fail(error_response(plain_error(500, "internal error")), "");
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  raise_descriptor_limit();
+  std::unique_ptr<Server> server(new Server(std::move(options)));
+  server->workers_ = std::make_unique<Workers>(server->options_.n_workers);
+  TAMIS_TRY(server->http_, HttpServer::start(server->options_.http, *server));
+  return server;
+}
+
+Server::~Server() {
+  workers_.reset();
+  set_model(nullptr);  // ends its scheduler, whose listeners still answer through http_
+  http_.reset();
+}
+
+void Server::set_model(std::shared_ptr<const ServedModel> model) {
+  {
+    const std::lock_guard lock(mutex_);
+    model_.swap(model);
+  }
+}
+
+std::shared_ptr<const ServedModel> Server::model() const {
+  const std::lock_guard lock(mutex_);
+  return model_;
+}
+
+bool Server::drain(double seconds) {
+  is_draining_ = true;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const auto served = model();
+  const bool is_clean = !served || served->scheduler->drain(seconds);
+  http_->close_when_answered();
+  const auto left = std::chrono::duration_cast<Milliseconds>(until - std::chrono::steady_clock::now());
+  return http_->wait_until_answered(std::max(left, kLastWords)) && is_clean;
+}
+
+Response Server::refusal(int status, std::string_view message) { return error_response(plain_error(status, message)); }
+
+void Server::on_answered(std::string_view method, std::string_view path, int status, double seconds) {
+  metrics_.on_answered(status);
+  log_info("{} {} {} {:.1f} ms", method.empty() ? "-" : method, path.empty() ? "-" : escape_for_display(path), status,
+           seconds * 1e3);
+}
+
+bool Server::is_known_host(const RequestHead& head) const {
+  const std::string& bound = options_.http.host;
+  if (!is_loopback(bound)) return true;
+  const std::string* const value = head.find("host");
+  if (value == nullptr) return true;  // HTTP/1.0
+  std::string host = to_lower(*value);
+  const size_t colon = host.rfind(':');
+  if (colon != std::string::npos && host.find(']', colon) == std::string::npos) host.resize(colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return is_loopback(host) || host == bound;
+}
+
+bool Server::accepts(const RequestHead& head, const std::string& peer, Response& refusal) {
+  const auto checked = check_head(head, peer);
+  if (checked) return true;
+  refusal = error_response(checked.error());
+  if (checked.error().status == 405) refusal.headers.emplace_back("allow", allowed_methods(head.path()));
+  return false;
+}
+
+// Who asks, before what is asked: a key first, on every route but the public ones.
+ApiResult<void> Server::check_head(const RequestHead& head, const std::string& peer) {
+  if (!is_known_host(head)) return refused(403, "this Host is not served here");
+  const std::string_view method = head.method == "HEAD" ? "GET" : std::string_view(head.method);
+  const Route* const route = find_route(method, head.path());
+  if (route == nullptr || !route->is_public) {
+    const auto now = FailureLimit::Clock::now();
+    if (failures_.is_blocked(peer, now)) return refused(429, "too many wrong API keys; wait a minute");
+    if (!options_.keys.owner(head)) {
+      failures_.on_failure(peer, now);
+      return refused(401, "a valid API key is needed: Authorization: Bearer KEY");
+    }
+  }
+  if (route == nullptr) {
+    if (allowed_methods(head.path()).empty()) return refused(404, "there is no such path");
+    return refused(405, "this path does not take that method");
+  }
+  if (method != "POST") return {};
+  const std::string* const type = head.find("content-type");
+  const std::string media = type == nullptr ? "" : to_lower(type->substr(0, std::min(type->find(';'), type->size())));
+  if (media.substr(0, media.find_last_not_of(' ') + 1) != "application/json")
+    return refused(415, "the content type must be application/json");
+  if (head.find("content-encoding") != nullptr) return refused(415, "encoded bodies are not taken");
+  if (head.find("content-length") == nullptr && head.find("transfer-encoding") == nullptr)
+    return refused(411, "a Content-Length is needed");
+  return {};
+}
+
+void Server::handle(Request request, std::shared_ptr<Reply> reply) {
+  const std::string_view method = request.head.method == "HEAD" ? "GET" : std::string_view(request.head.method);
+  const Route* const route = find_route(method, request.head.path());
+  if (route == nullptr) return reply->send(error_response(plain_error(404, "there is no such path")));
+  if (route->quick != nullptr) return at_seam(*reply, [&] { reply->send((this->*route->quick)(request)); });
+  if (is_draining_ || !model()) {
+    ApiError error = plain_error(503, is_draining_ ? "the server is shutting down" : "the model is being loaded");
+    error.retry_after_seconds = 5;
+    return reply->send(error_response(error));
+  }
+  workers_->run([this, route, request = std::move(request), reply = std::move(reply)] { work(*route, request, reply); });
+}
+
+void Server::work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply) {
+  at_seam(*reply, [&] {
+    const auto body = parse_body(request.body);
+    if (!body) return reply->send(error_response(body.error()));
+    if (route.parse != nullptr) return generate(route, request, *body, reply);
+    const auto served = model();
+    if (!served) return reply->send(error_response(plain_error(503, "the model is being loaded")));
+    const auto answer = (this->*route.work)(*served, *body);
+    if (!answer) return reply->send(error_response(answer.error()));
+    Response response;
+    response.body = answer->dump() + "\n";
+    reply->send(std::move(response));
+  });
+}
+
+void Server::generate(const Route& route, const Request& request, const Json& body,
+                      const std::shared_ptr<Reply>& reply) {
+  const auto submitted = submit(route, request, body, reply);
+  if (!submitted) reply->fail(error_response(submitted.error()), "");
+}
+
+ApiResult<void> Server::submit(const Route& route, const Request& request, const Json& body,
+                               const std::shared_ptr<Reply>& reply) {
+  const std::shared_ptr<const ServedModel> served = model();
+  if (!served) return refused(503, "the model is being loaded");
+  TAMIS_API_TRY(GenerationCall call, route.parse(body, limits_of(*served)));
+  TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
+  TAMIS_API_TRY(call.request.prompt, build_prompt(*served, call));
+  call.request.tenant = options_.keys.owner(request.head).value_or("");
+
+  AnswerFacts facts;
+  facts.id = request.id;
+  facts.model = served->alias;
+  facts.created = unix_time();
+  facts.tokenizer = served->engine->tokenizer();
+  facts.n_prompt = call.request.prompt.size();
+  if (call.echoes_prompt) facts.echoed = call.text ? *call.text : facts.tokenizer->decode(call.tokens);
+  facts.includes_usage = call.includes_usage;
+  facts.has_logprobs = call.request.has_logprobs;
+  facts.returns_tokens = call.returns_tokens;
+
+  AnswerJob::Setup setup;
+  setup.reply = reply;
+  setup.format = make_format(route.dialect, std::move(facts));
+  setup.is_stream = call.is_stream;
+  setup.n_choices = call.request.n_choices;
+  setup.id = request.id;
+  setup.metrics = &metrics_;
+  const auto id = served->scheduler->submit(std::move(call.request), std::make_shared<AnswerJob>(std::move(setup)));
+  if (!id) return tl::unexpected<ApiError>(from_failure(id.error()));
+  reply->on_gone([weak = std::weak_ptr(served), id = *id] {
+    if (const auto still_served = weak.lock()) still_served->scheduler->cancel(id);
+  });
+  return {};
+}
+
+ApiResult<void> Server::check_model_name(const std::string& name, const ServedModel& model) const {
+  if (!options_.is_strict_model || name == model.alias) return {};
+  ApiError error = plain_error(404, fmt::format("model: \"{}\" is not served here", escape_for_display(name)));
+  error.param = "model";
+  error.code = "model_not_found";
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+}  // namespace tamis::server

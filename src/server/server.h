@@ -1,0 +1,119 @@
+// The server: HTTP requests to one loaded model, in the dialects that clients speak. Over http (bytes) and the engine's
+// scheduler (tokens).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "engine/scheduler.h"
+#include "server/api_keys.h"
+#include "server/answer_format.h"
+#include "server/generation_call.h"
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/workers.h"
+
+namespace tamis::server {
+
+// A model that is served, and what is told about it. Nothing here names a file.
+struct ServedModel {
+  std::shared_ptr<const Engine> engine;
+  std::unique_ptr<Scheduler> scheduler;
+  std::string alias;               // its public name
+  std::string type_label;          // "Q4_K_M"; "" when the file does not say
+  std::string architecture;
+  uint64_t n_parameters = 0, size_bytes = 0;
+  uint32_t max_seqs = 1;
+  int64_t loaded_at = 0;           // Unix time, seconds
+  bool parse_content_special = false;  // special tokens spelled out in messages become those tokens
+};
+
+struct ServerOptions {
+  HttpOptions http;
+  ApiKeys keys;
+  bool is_strict_model = false;  // requests must name the model
+  std::string version;           // of the program
+  uint32_t n_workers = 2;
+};
+
+class Server : private HttpHandler {
+ public:
+  // Listens at once; until set_model() everything but metrics answers 503. Errors: those of HttpServer::start.
+  static Result<std::unique_ptr<Server>> start(ServerOptions options);
+  ~Server() override;
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  void set_model(std::shared_ptr<const ServedModel> model);
+  std::string url() const { return http_->url(); }
+  uint16_t port() const { return http_->port(); }
+  HttpStats http_stats() const { return http_->stats(); }
+
+  // Refuses new requests with 503, lets running ones end for up to `seconds`, then cancels what is left; /health and
+  // /ready go on answering meanwhile. True when nothing had to be cancelled. For a caller that ends the server next.
+  bool drain(double seconds);
+
+ private:
+  struct Route;
+  explicit Server(ServerOptions options) : options_(std::move(options)) {}
+
+  // HttpHandler
+  bool accepts(const RequestHead& head, const std::string& peer, Response& refusal) override;
+  void handle(Request request, std::shared_ptr<Reply> reply) override;
+  Response refusal(int status, std::string_view message) override;
+  void on_answered(std::string_view method, std::string_view path, int status, double seconds) override;
+
+  ApiResult<void> check_head(const RequestHead& head, const std::string& peer);
+  bool is_known_host(const RequestHead& head) const;
+  void work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply);
+  void generate(const Route& route, const Request& request, const Json& body, const std::shared_ptr<Reply>& reply);
+  ApiResult<void> submit(const Route& route, const Request& request, const Json& body,
+                         const std::shared_ptr<Reply>& reply);
+  ApiResult<void> check_model_name(const std::string& name, const ServedModel& model) const;
+  std::shared_ptr<const ServedModel> model() const;
+
+  // What routes do: quick ones on the input/output thread, the others on a worker's.
+  using Quick = Response (Server::*)(const Request&);
+  using Work = ApiResult<Json> (Server::*)(const ServedModel&, const Json&);
+  using Parse = ApiResult<GenerationCall> (*)(const Json&, const CallLimits&);
+  static const std::vector<Route>& routes();
+  static const Route* find_route(std::string_view method, std::string_view path);
+  static std::string allowed_methods(std::string_view path);  // "" for no such path
+
+  Response health(const Request& request);
+  Response ready(const Request& request);
+  Response metrics_page(const Request& request);
+  Response models(const Request& request);
+  Response one_model(const Request& request);
+  Response props(const Request& request);
+  Response version(const Request& request);
+  Response tags(const Request& request);
+  Response running_models(const Request& request);
+  ApiResult<Json> show(const ServedModel& model, const Json& body);
+  ApiResult<Json> tokenize(const ServedModel& model, const Json& body);
+  ApiResult<Json> detokenize(const ServedModel& model, const Json& body);
+  ApiResult<Json> apply_template(const ServedModel& model, const Json& body);
+  ApiResult<Json> count_tokens(const ServedModel& model, const Json& body);
+  ApiResult<Json> embeddings(const ServedModel& model, const Json& body);
+  bool is_stuck();
+
+  const ServerOptions options_;
+  Metrics metrics_;
+  FailureLimit failures_;  // of the input/output thread
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ServedModel> model_;  // guarded
+  std::atomic<bool> is_draining_{false};
+  uint64_t n_steps_seen_ = 0;                              // of the input/output thread
+  std::chrono::steady_clock::time_point steps_seen_at_{};  // of the input/output thread
+  std::unique_ptr<Workers> workers_;
+  std::unique_ptr<HttpServer> http_;
+};
+
+// The prompt of a call as tokens. Errors: 400 for what the template refuses or the model lacks.
+ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call);
+ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call);
+CallLimits limits_of(const ServedModel& model);
+
+}  // namespace tamis::server
