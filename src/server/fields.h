@@ -62,15 +62,3 @@ class Fields {
 };
 
 }  // namespace tamis::server
-
-// As TAMIS_TRY, for ApiResult.
-#define TAMIS_API_TRY(decl, expr) TAMIS_API_TRY_(TAMIS_CONCAT(tamis_result_, __COUNTER__), decl, expr)
-#define TAMIS_API_TRY_(tmp, decl, expr)                                         \
-  auto tmp = (expr);                                                            \
-  if (!tmp) [[unlikely]]                                                        \
-    return ::tl::unexpected<::tamis::server::ApiError>(std::move(tmp).error()); \
-  decl = std::move(tmp).value()
-#define TAMIS_API_TRY_STATUS(expr) TAMIS_API_TRY_STATUS_(TAMIS_CONCAT(tamis_status_, __COUNTER__), expr)
-#define TAMIS_API_TRY_STATUS_(tmp, expr)  \
-  if (auto tmp = (expr); !tmp) [[unlikely]] \
-  return ::tl::unexpected<::tamis::server::ApiError>(std::move(tmp).error())
