@@ -21,8 +21,6 @@
 namespace tamis::cli {
 namespace {
 
-constexpr std::string_view kVersion = "0.1.0";
-
 // The tag of the error for a reader that went away: ends the program without a word.
 constexpr std::string_view kClosedPipe = "E_CLOSED_PIPE";
 constexpr int kClosedPipeExit = 141;

@@ -8,6 +8,8 @@
 
 namespace tamis::cli {
 
+constexpr std::string_view kVersion = "0.1.0";
+
 int run_program(int argc, char** argv);
 
 // One line on stderr: `tamis: FILE: byte N (0x…): WHAT [CODE]`, or under `as_json` {"schema":1,"error":{…}}.

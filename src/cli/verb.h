@@ -95,6 +95,7 @@ Verb quantize_verb();
 Verb rm_verb();
 Verb run_verb();
 Verb selfcheck_verb();
+Verb serve_verb();
 Verb split_verb();
 Verb template_verb();
 Verb tokenize_verb();

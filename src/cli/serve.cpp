@@ -1,0 +1,133 @@
+// `tamis serve -m MODEL`: the HTTP server around one model, until a signal ends it.
+#include "cli/serve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/log.h"
+#include "cli/interrupt.h"
+#include "cli/load_engine.h"
+#include "cli/model_facts.h"
+#include "cli/program.h"
+#include "convert/split.h"
+#include "formats/json.h"
+#include "server/server.h"
+
+namespace tamis::cli {
+namespace {
+
+constexpr auto kPollTime = std::chrono::milliseconds(50);  // of the stop flag
+
+// Where others can reach it, keys are asked for, unless the user says that none are wanted.
+Status check_exposure(const std::string& host, bool has_keys, bool is_insecure) {
+  const bool is_local = host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("unix:");
+  if (is_local || has_keys || is_insecure) return {};
+  return fail(ErrorCode::invalid_argument,
+              "--host {}: whoever reaches this address could use the model; give --api-key-file FILE, or --insecure "
+              "where that is wanted",
+              host);
+}
+
+Result<server::ServerOptions> server_options(const Args& args) {
+  server::ServerOptions options;
+  options.http.host = args.text("--host");
+  options.http.port = static_cast<uint16_t>(args.integer("--port"));
+  options.http.max_connections = static_cast<uint32_t>(args.integer("--max-connections"));
+  options.http.max_connections_per_ip = static_cast<uint32_t>(args.integer("--max-connections-per-ip"));
+  if (args.has("--api-key-file")) {
+    TAMIS_TRY(options.keys, server::ApiKeys::read(args.text("--api-key-file")));
+  }
+  TAMIS_TRY_STATUS(check_exposure(options.http.host, !options.keys.empty(), args.flag("--insecure")));
+  options.is_strict_model = args.flag("--strict-model");
+  options.version = kVersion;
+  return options;
+}
+
+Result<SchedulerOptions> scheduler_options(const Args& args) {
+  SchedulerOptions options;
+  options.itl_target_ms = static_cast<uint32_t>(args.integer("--itl-target-ms"));
+  TAMIS_TRY(options.max_batched_tokens, integer_option(args, "--max-batched-tokens", 0));
+  options.max_seqs = static_cast<uint32_t>(args.integer("--max-seqs"));
+  TAMIS_TRY(options.max_queue, integer_option(args, "--max-queue", std::max(4 * options.max_seqs, 16U)));
+  options.queue_timeout_seconds = args.real("--queue-timeout");
+  if (args.has("--kv-bytes")) {
+    TAMIS_TRY(options.kv_bytes, parse_size(args.text("--kv-bytes")));
+  }
+  return options;
+}
+
+// The file's name without its ending, unless --alias gives another.
+std::string alias_of(const Args& args, const std::string& path) {
+  return args.has("--alias") ? args.text("--alias") : std::filesystem::path(path).stem().string();
+}
+
+Result<std::shared_ptr<const server::ServedModel>> served_model(const Args& args, const LoadedEngine& loaded,
+                                                                SchedulerOptions options) {
+  options.pool = loaded.pool.get();
+  const GgufFile& file = loaded.engine->model().file;
+  const ModelFacts facts = gather_facts(file);
+  const auto served = std::make_shared<server::ServedModel>();
+  served->engine = loaded.engine;
+  TAMIS_TRY(served->scheduler, Scheduler::create(loaded.engine, options));
+  served->alias = alias_of(args, file.path());
+  served->type_label = facts.type_label;
+  served->architecture = facts.architecture;
+  served->n_parameters = facts.total.n_params;
+  served->size_bytes = file.size_bytes();
+  served->max_seqs = options.max_seqs;
+  served->loaded_at =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  served->parse_content_special = args.flag("--hf-special");
+  return served;
+}
+
+Status announce(const std::string& url, bool as_json) {
+  log_line(LogLevel::info, fmt::format("listening on {}", url));
+  if (!as_json) return {};
+  Json out = Json::object();
+  return print_out(out.set("schema", 1).set("listening", url).dump() + "\n");
+}
+
+Result<int> run_serve(const Args& args) {
+  TAMIS_TRY(server::ServerOptions options, server_options(args));
+  TAMIS_TRY(const SchedulerOptions scheduling, scheduler_options(args));
+  EngineOptions engine_options;
+  TAMIS_TRY(engine_options.n_ctx, integer_option(args, "-c", 0, 0));
+  engine_options.n_batch = static_cast<uint32_t>(args.integer("-b"));
+
+  TAMIS_TRY(const std::unique_ptr<server::Server> serving, server::Server::start(std::move(options)));
+  TAMIS_TRY(const LoadedEngine loaded, load_engine(args, engine_options));
+  TAMIS_TRY(const std::shared_ptr<const server::ServedModel> model, served_model(args, loaded, scheduling));
+  serving->set_model(model);
+  const std::atomic<bool>& stop = stop_flag();
+  TAMIS_TRY_STATUS(announce(serving->url(), args.flag("--json")));
+  while (!stop.load()) std::this_thread::sleep_for(kPollTime);
+
+  log_info("shutting down; a second signal ends at once");
+  if (!serving->drain(args.real("--drain-timeout"))) log_warning("some requests were cut short");
+  serving->set_model(nullptr);
+  return 0;
+}
+
+}  // namespace
+
+Verb serve_verb() {
+  return {.name = "serve",
+          .summary = "serves a model over HTTP: OpenAI's, Anthropic's, llama-server's and ollama's APIs",
+          .details =
+              "Many requests share the model's steps: prompts are read in pieces between the tokens of running answers, "
+              "and prompts that begin alike share what was computed.\n\n"
+              "Prints `tamis: listening on http://HOST:PORT` on stderr when the model is loaded. GET /health, /ready and "
+              "/metrics tell how it does. The first SIGTERM or Ctrl-C refuses new requests and lets running ones end "
+              "(--drain-timeout), then exits 0; the second ends at once.\n\n"
+              "It listens on this machine only, unless --host says otherwise; then keys are needed (--api-key-file), "
+              "shown by clients as `Authorization: Bearer KEY` or `x-api-key: KEY`.",
+          .options = serve_options(),
+          .run = run_serve};
+}
+
+}  // namespace tamis::cli

@@ -1,0 +1,68 @@
+// The options of `tamis serve`, under llama-server's names where it has them.
+#include "cli/load_engine.h"
+#include "cli/serve.h"
+
+namespace tamis::cli {
+namespace {
+
+OptionSpec number(std::string_view names, std::string_view default_text, double minimum, double maximum,
+                  std::string_view help) {
+  return {.names = names,
+          .kind = OptionKind::integer,
+          .value_name = "N",
+          .help = help,
+          .default_text = default_text,
+          .minimum = minimum,
+          .maximum = maximum};
+}
+
+OptionSpec seconds(std::string_view names, std::string_view default_text, std::string_view help) {
+  return {.names = names,
+          .kind = OptionKind::real,
+          .value_name = "SECONDS",
+          .help = help,
+          .default_text = default_text,
+          .minimum = 0,
+          .maximum = 1e6};
+}
+
+}  // namespace
+
+std::vector<OptionSpec> serve_options() {
+  return model_options() +
+         std::vector<OptionSpec>{
+             context_option("context of one sequence, tokens; default: what the model was trained for, at most 4096"),
+             batch_option(),
+             {.names = "--host",
+              .kind = OptionKind::text,
+              .value_name = "ADDRESS",
+              .help = "where to listen: an IP address, localhost, or unix:PATH",
+              .default_text = "127.0.0.1"},
+             number("--port", "8080", 0, 65535, "TCP port; 0 = any that is free"),
+             {.names = "-a,--alias",
+              .kind = OptionKind::text,
+              .value_name = "NAME",
+              .help = "the model's name to clients; default: the file's"},
+             {.names = "--strict-model", .help = "refuse requests that do not name the model"},
+             {.names = "--api-key-file",
+              .kind = OptionKind::text,
+              .value_name = "FILE",
+              .help = "keys that clients must show one of, one a line"},
+             {.names = "--insecure", .help = "listen on other addresses than this machine's without keys"},
+             number("--max-seqs,-np,--parallel", "32", 1, 65536, "answers computed in turn; others wait"),
+             {.names = "--kv-bytes",
+              .kind = OptionKind::text,
+              .value_name = "SIZE",
+              .help = "memory for keys and values of all sequences, such as 2G; default: four contexts, at most half of "
+                      "what is free"},
+             number("--itl-target-ms", "250", 1, 60000, "longest time wanted between two tokens of an answer"),
+             number("--max-batched-tokens", "", 1, 65536, "most tokens of one step; default: -b"),
+             number("--max-queue", "", 0, 1000000, "requests that may wait; default: 4 × --max-seqs, at least 16"),
+             seconds("--queue-timeout", "30", "a request that waited that long is refused; 0 = it waits"),
+             seconds("--drain-timeout", "30", "time for running answers to end after a signal"),
+             number("--max-connections", "1024", 1, 1000000, "open connections; one more is told 503"),
+             number("--max-connections-per-ip", "64", 0, 1000000, "of one address; 0 = no such limit"),
+         };
+}
+
+}  // namespace tamis::cli
