@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +25,7 @@
 namespace tamis {
 
 struct GrammarAutomaton;  // automaton.h
+class GrammarSource;      // ir.h
 
 // A compiled grammar; immutable, cheap to copy. Every position it can reach can be completed: no dead ends.
 class Grammar {
@@ -37,19 +39,19 @@ class Grammar {
   // JSON Schema (draft 2020-12; docs/structured-output.md lists the keywords). Nothing is ignored: a keyword or a
   // combination that cannot be kept is an error (unsupported, or invalid_argument for a schema that is not one or that
   // nothing satisfies), naming its JSON pointer.
-  static Result<Grammar> from_json_schema(const Json& schema, const Limits& limits = {});
+  static Result<Grammar> from_parsed_schema(const Json& schema, const Limits& limits = {});
   static Result<Grammar> from_json_schema(std::string_view schema, const Limits& limits = {});
   // Any JSON object.
   static Result<Grammar> json_object();
 
   const GrammarAutomaton& automaton() const { return *automaton_; }
   size_t size_bytes() const;
-  // Whether the whole text is an answer; for tests and for checking values.
+  // Whether the whole text is an answer.
   bool matches(std::string_view text) const;
 
  private:
   explicit Grammar(std::shared_ptr<const GrammarAutomaton> automaton) : automaton_(std::move(automaton)) {}
-  friend class GrammarCompiler;
+  static Result<Grammar> compile(const std::function<Result<uint32_t>(GrammarSource&)>& parse, const Limits& limits);
   std::shared_ptr<const GrammarAutomaton> automaton_;
 };
 
@@ -88,8 +90,8 @@ class TokenTrie {
 
 class MaskStore;  // token_masks.h
 
-// A grammar over a vocabulary: the masks of its states, made when first needed and kept up to a number of bytes. Safe to
-// use from several threads.
+// A grammar over a vocabulary: the masks of its states, made when first needed and kept up to a number of bytes. Safe
+// to use from several threads.
 class TokenMasks {
  public:
   TokenMasks(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t max_bytes = size_t{64} << 20);
@@ -97,6 +99,7 @@ class TokenMasks {
   const Grammar& grammar() const { return grammar_; }
   const TokenTrie& trie() const { return *trie_; }
   MaskStore& store() const { return *store_; }
+  size_t size_bytes() const;  // of the grammar and its masks now
 
  private:
   Grammar grammar_;
@@ -144,20 +147,23 @@ struct GrammarSpec {
   friend bool operator==(const GrammarSpec&, const GrammarSpec&) = default;
 };
 
-// Compiled grammars of one vocabulary by their text, least recently used out first. Safe to use from several threads.
+// Compiled grammars of one vocabulary by their text; past max_bytes (grammars and masks) the least recently used go,
+// but live on with those who hold them. Safe to use from several threads.
 class GrammarCache {
  public:
-  explicit GrammarCache(std::shared_ptr<const TokenTrie> trie, size_t max_entries = 64, const Limits& limits = {});
+  explicit GrammarCache(std::shared_ptr<const TokenTrie> trie, size_t max_bytes = size_t{256} << 20,
+                        const Limits& limits = {});
   ~GrammarCache();
   // Errors: those of Grammar's functions; an error is not kept.
   Result<std::shared_ptr<const TokenMasks>> get(const GrammarSpec& spec);
   size_t n_entries() const;
+  size_t size_bytes() const;
 
  private:
   struct Entries;
   std::shared_ptr<const TokenTrie> trie_;
   Limits limits_;
-  size_t max_entries_;
+  size_t max_bytes_;
   std::unique_ptr<Entries> entries_;
 };
 
