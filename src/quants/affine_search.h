@@ -26,8 +26,8 @@ struct AffineSearch {
       sum += load_lanes(values + j) * load_lanes(w + j);
       total += load_lanes(w + j);
     }
-    weight = sum_of_lanes(total)[0];
-    mean = sum_of_lanes(sum)[0] / weight;
+    weight = sum_of_lanes(total);
+    mean = sum_of_lanes(sum) / weight;
     for (size_t j = 0; j < kLen; j += kLanes) store_lanes(load_lanes(values + j) - mean, x + j);
   }
 
@@ -54,12 +54,12 @@ struct AffineSearch {
     const Lanes center = sum_q / weight;
     const Lanes variance = qq - sum_q * center;
     // Codes all alike: the rest of a difference of rounded sums is no variance.
-    const Lanes d = variance > qq * 0x1p-18f ? xq / variance : Lanes{};
+    const Lanes d = choose(variance > qq * 0x1p-18f, xq / variance, 0.0f);
     const Lanes gain = xq * d;
     const LaneBits is_better = gain > best.gain;
-    best.d = is_better ? d : best.d;
-    best.m = is_better ? -d * center : best.m;
-    best.gain = is_better ? gain : best.gain;
+    best.d = choose(is_better, d, best.d);
+    best.m = choose(is_better, -d * center, best.m);
+    best.gain = choose(is_better, gain, best.gain);
   }
 
   struct Scales {
@@ -73,8 +73,8 @@ struct AffineSearch {
       above = larger(load_lanes(x + j), above);
       below = larger(-load_lanes(x + j), below);
     }
-    const float high = largest_of_lanes(above)[0];
-    const float low = -largest_of_lanes(below)[0];
+    const float high = largest_of_lanes(above);
+    const float low = -largest_of_lanes(below);
     if (!(high - low > 0x1p-100f)) return {0, finite_f16(mean)};
     const Best ranges = best_range(low, 1.0f / (high - low));
     const size_t lane = largest_lane(ranges.gain);
@@ -92,19 +92,17 @@ struct AffineSearch {
   TAMIS_INLINE Best best_range(float low, float unit) const {
     // How far the ends move inward, in codes; negative: outward.
     constexpr float kLow[] = {0.4f, 0.0f, -0.2f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f};
-    const Lanes moves = {0.4f, 0.0f, -0.2f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f,
-                         0.4f, 0.0f, -0.2f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f};
-    const Lanes second = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+    const HalfLanes half_moves = {0.4f, 0.0f, -0.2f, -0.4f, -0.7f, -1.1f, -1.7f, -3.0f};
+    const Lanes moves{half_moves, half_moves};
+    const Lanes second{HalfLanes{}, HalfLanes{} + 1.0f};
     Best best;
     for (size_t pair = 0; pair < 8; pair += 2) {
       const Lanes start = kLow[pair] + second * (kLow[pair + 1] - kLow[pair]);
       const Lanes inverse = (static_cast<float>(kTop) - moves - start) * unit;
       consider(inverse, start - low * inverse, best);
     }
-    const Lanes widths = {-1.5f, -0.5f, 0.5f, 1.5f, -1.5f, -0.5f, 0.5f, 1.5f,
-                          -1.5f, -0.5f, 0.5f, 1.5f, -1.5f, -0.5f, 0.5f, 1.5f};
-    const Lanes shifts = {-1.5f, -1.5f, -1.5f, -1.5f, -0.5f, -0.5f, -0.5f, -0.5f,
-                          0.5f,  0.5f,  0.5f,  0.5f,  1.5f,  1.5f,  1.5f,  1.5f};
+    const Lanes widths = as_floats(lane_numbers() & 3) - 1.5f;
+    const Lanes shifts = as_floats(lane_numbers() >> 2) - 1.5f;
     for (const float step : {0.12f, 0.04f}) {
       const size_t lane = largest_lane(best.gain);
       const float d = best.d[lane];
@@ -117,7 +115,7 @@ struct AffineSearch {
 
   TAMIS_INLINE Scales best_stored(float d, float m) const {
     const Lanes scale = f16_around(finite_f16(d));
-    const Lanes inverse = scale == 0.0f ? Lanes{} : 1.0f / scale;
+    const Lanes inverse = inverse_or_zero(scale);
     // The error of each d with the best m of the codes it gives, up to Σwx².
     Lanes error{};
     Lanes rest{};

@@ -10,23 +10,20 @@ namespace tamis {
 
 // Twice the E2M1 value nearest to v / 2: steps of 1 up to 4, of 2 up to 8, then 12. The adder rounds to the step.
 TAMIS_INLINE Lanes nearest_e2m1_doubled(const Lanes& v) {
-  const Lanes top = Lanes{} + 12.0f;
-  const Lanes size = smaller(magnitude(v), top);
+  const Lanes size = smaller(magnitude(v), 12.0f);
   const Lanes by_1 = (size + 0x1.8p23f) - 0x1.8p23f;
   const Lanes by_2 = (size + 0x1.8p24f) - 0x1.8p24f;
   const Lanes by_4 = (size + 0x1.8p25f) - 0x1.8p25f;
-  const Lanes level = size < 4.0f ? by_1 : size < 8.0f ? by_2 : by_4;
+  const Lanes level = choose(size < 4.0f, by_1, choose(size < 8.0f, by_2, by_4));
   return lanes_of(bits_of(level) | (bits_of(v) & static_cast<int32_t>(0x80000000u)));
 }
 
 // The code, 0 … 15, of a doubled E2M1 value. −0 is code 0.
 TAMIS_INLINE Lanes e2m1_code(const Lanes& doubled) {
-  const Lanes one = Lanes{} + 1.0f;
-  const Lanes four = Lanes{} + 4.0f;
   const Lanes size = magnitude(doubled);
-  const Lanes steps = smaller(size, four) + (size > 4.0f ? one : Lanes{}) + (size > 6.0f ? one : Lanes{}) +
-                      (size > 8.0f ? one : Lanes{});
-  return steps + (doubled < 0.0f ? Lanes{} + 8.0f : Lanes{});
+  const Lanes steps = smaller(size, 4.0f) + choose(size > 4.0f, 1.0f, 0.0f) + choose(size > 6.0f, 1.0f, 0.0f) +
+                      choose(size > 8.0f, 1.0f, 0.0f);
+  return steps + choose(doubled < 0.0f, 8.0f, 0.0f);
 }
 
 // Per lane Σ w (x − half_scale · level)² over n values, each level the nearest. `inverse` = 1 / half_scale or 0.

@@ -108,14 +108,14 @@ TAMIS_INLINE LaneBits cheapest_points(const PointTable& table, const Batch& batc
   Lanes first[kHalves], second[kHalves];
   costs_of_half<n_levels, n_coordinates>(table, batch, 0, scale, shift, first);
   costs_of_half<n_levels, n_coordinates>(table, batch, n_coordinates, scale, shift, second);
-  const LaneBits keep = LaneBits{} + ~static_cast<int32_t>(table.id_mask);
-  LaneBits best = LaneBits{} + 0x7f7fffff;
+  const LaneBits keep = ~static_cast<int32_t>(table.id_mask);
+  LaneBits best = 0x7f7fffff;
   for (const PointTable::Run& run : table.runs) {
     const Lanes head = first[run.half];
     for (size_t p = run.begin; p < run.end; ++p) {
       const Lanes cost = head + second[table.seconds[p]];
-      const LaneBits tagged = (reinterpret_cast<LaneBits>(cost) & keep) | static_cast<int32_t>(table.ids[p]);
-      best = tagged < best ? tagged : best;
+      const LaneBits tagged = (bits_of(cost) & keep) | static_cast<int32_t>(table.ids[p]);
+      best = smaller(tagged, best);
     }
   }
   return best;

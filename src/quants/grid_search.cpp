@@ -123,8 +123,8 @@ TAMIS_WIDE void sum_parabola(const float* weighted, const float* weights, const 
     cross += load_lanes(weighted + i) * point;
     square += load_lanes(weights + i) * (point * point);
   }
-  *xg = sum_of_lanes(cross)[0];
-  *gg = sum_of_lanes(square)[0];
+  *xg = sum_of_lanes(cross);
+  *gg = sum_of_lanes(square);
 }
 
 void add_parabolas(Problem& problem, size_t search) {
@@ -188,7 +188,7 @@ TAMIS_WIDE void gains_of_steps(const Problem& problem, const float* ideal, const
   Lanes total{};
   for (size_t g = 0; g < problem.n_groups; ++g) {
     const Lanes middle = nearest_integer(clamped(ideal[g] / step * 0.5f - 0.5f, 0.0f, top));
-    Lanes best = Lanes{} - 0x1p126f;
+    Lanes best = -0x1p126f;
     for (int offset = -1; offset <= 1; ++offset) {
       const Lanes code = clamped(middle + static_cast<float>(offset), 0.0f, top);
       const Lanes scale = step * (2.0f * code + 1.0f);

@@ -28,7 +28,7 @@ TAMIS_INLINE void searchable(const float* values, size_t n, float* out) {
   const size_t n_whole = n / kLanes * kLanes;
   for (size_t i = 0; i < n_whole; i += kLanes) {
     const Lanes value = load_lanes(values + i);
-    store_lanes(clamped(value == value ? value : Lanes{}, -kSearchLimit, kSearchLimit), out + i);
+    store_lanes(clamped(choose(value == value, value, 0.0f), -kSearchLimit, kSearchLimit), out + i);
   }
   for (size_t i = n_whole; i < n; ++i) {
     const float value = values[i] == values[i] ? values[i] : 0.0f;
@@ -41,16 +41,16 @@ TAMIS_INLINE float sum_of_squares(const float* values, size_t n) {
   Lanes sum{};
   const size_t n_whole = n / kLanes * kLanes;
   for (size_t i = 0; i < n_whole; i += kLanes) sum += load_lanes(values + i) * load_lanes(values + i);
-  for (size_t i = n_whole; i < n; ++i) sum[0] += values[i] * values[i];
-  return sum_of_lanes(sum)[0];
+  for (size_t i = n_whole; i < n; ++i) sum.low[0] += values[i] * values[i];
+  return sum_of_lanes(sum);
 }
 
 TAMIS_INLINE float largest(const float* values, size_t n) {  // of numbers >= 0
   Lanes top{};
   const size_t n_whole = n / kLanes * kLanes;
   for (size_t i = 0; i < n_whole; i += kLanes) top = larger(load_lanes(values + i), top);
-  for (size_t i = n_whole; i < n; ++i) top[0] = values[i] > top[0] ? values[i] : top[0];
-  return largest_of_lanes(top)[0];
+  for (size_t i = n_whole; i < n; ++i) top.low[0] = values[i] > top.low[0] ? values[i] : top.low[0];
+  return largest_of_lanes(top);
 }
 
 // Mean of x² over searchable values.

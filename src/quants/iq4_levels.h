@@ -16,15 +16,15 @@ struct IQ4Levels {
   // The level nearest to v: the lowest plus the steps over every middle that v has passed. All are whole or half
   // numbers, so the sum is exact.
   TAMIS_INLINE static Lanes nearest(const Lanes& v) {
-    Lanes level = Lanes{} + static_cast<float>(iq4_value(0));
+    Lanes level = static_cast<float>(iq4_value(0));
     for (int code = 1; code < 16; ++code)
-      level += v > middle(code) ? Lanes{} + static_cast<float>(iq4_value(code) - iq4_value(code - 1)) : Lanes{};
+      level += choose(v > middle(code), static_cast<float>(iq4_value(code) - iq4_value(code - 1)), 0.0f);
     return level;
   }
   // The code whose level is nearest to v.
   TAMIS_INLINE static Lanes code(const Lanes& v) {
     Lanes out{};
-    for (int code = 1; code < 16; ++code) out += v > middle(code) ? Lanes{} + 1.0f : Lanes{};
+    for (int code = 1; code < 16; ++code) out += choose(v > middle(code), 1.0f, 0.0f);
     return out;
   }
   static constexpr float middle(int code) { return 0.5f * static_cast<float>(iq4_value(code - 1) + iq4_value(code)); }

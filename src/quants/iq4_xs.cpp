@@ -32,7 +32,7 @@ struct SuperBlock {
 
   // Per lane Σ w (x − step · level)² of a group, each level the nearest.
   TAMIS_INLINE Lanes group_error(size_t group, const Lanes& step) const {
-    const Lanes inverse = step == 0.0f ? Lanes{} : 1.0f / step;
+    const Lanes inverse = inverse_or_zero(step);
     Lanes error{};
     for (size_t j = 32 * group; j < 32 * group + 32; ++j) {
       const Lanes miss = x[j] - step * IQ4Levels::nearest(inverse * x[j]);
@@ -44,14 +44,14 @@ struct SuperBlock {
   // The integer scales of each group that go best with d, one d a lane: of the nearest to scale / d and its two
   // neighbours. `scales`: kGroups lane vectors of whole numbers. Returns the error.
   TAMIS_INLINE Lanes best_scales(const Lanes& d, Lanes* scales) const {
-    const Lanes inverse = d == 0.0f ? Lanes{} : 1.0f / d;
+    const Lanes inverse = inverse_or_zero(d);
     Lanes total{};
     for (size_t group = 0; group < kGroups; ++group) {
       const Lanes nearest = nearest_integer(clamped(inverse * scale[group], -31.0f, 30.0f));
-      Lanes least = Lanes{} + FLT_MAX;
+      Lanes least = FLT_MAX;
       for (float move = -1.0f; move <= 1.0f; move += 1.0f) {
         const Lanes error = group_error(group, d * (nearest + move));
-        scales[group] = error < least ? nearest + move : scales[group];
+        scales[group] = choose(error < least, nearest + move, scales[group]);
         least = smaller(error, least);
       }
       total += least;
@@ -75,7 +75,7 @@ struct SuperBlock {
       xq += wx * q;
       qq += load_lanes(w + j) * q * q;
     }
-    return {sum_of_lanes(xx)[0], sum_of_lanes(xq)[0], sum_of_lanes(qq)[0]};
+    return {sum_of_lanes(xx), sum_of_lanes(xq), sum_of_lanes(qq)};
   }
 };
 

@@ -8,12 +8,39 @@
 #include <cstdint>
 
 #include "base/float16.h"
-#include "quants/groups.h"
 #include "quants/importance.h"
+#include "quants/lanes.h"
 
 namespace tamis {
 
 inline constexpr size_t kSuperLen = 256;
+inline constexpr int kGroups = kLanes;  // one a lane
+
+// Numbers >= 0 as an f16 holds them: rounded to nearest, at most 65504, and not below the smallest subnormal unless 0,
+// so that a super-block of tiny weights keeps a scale.
+TAMIS_INLINE Lanes as_stored(const Lanes& value) {
+  const Lanes cut = clamped(value, 0.0f, 65504.0f);
+  const Lanes split = cut * (0x1p13f + 1.0f);  // Veltkamp: the upper 11 of 24 bits
+  const Lanes normal = split - (split - cut);
+  const Lanes subnormal = (cut + 0.5f) - 0.5f;  // [½, 1) steps by 2^-24
+  const Lanes stored = choose(cut < 0x1p-14f, subnormal, normal);
+  return choose(value > 0.0f, larger(stored, 0x1p-24f), 0.0f);
+}
+
+// The sum and the largest over each super-block's lanes, in all of them: kSupers = 2 super-blocks of 8 groups, or one
+// of 16.
+template <int kSupers>
+TAMIS_INLINE Lanes super_sum(const Lanes& a) {
+  if constexpr (kSupers == 2) return {sum_of_half(a.low), sum_of_half(a.high)};
+  const HalfLanes sum = sum_of_half(a.low + a.high);
+  return {sum, sum};
+}
+template <int kSupers>
+TAMIS_INLINE Lanes super_largest(const Lanes& a) {
+  if constexpr (kSupers == 2) return {largest_of_half(a.low), largest_of_half(a.high)};
+  const HalfLanes top = largest_of_half(larger(a.low, a.high));
+  return {top, top};
+}
 
 // Sixteen groups of kLen values: value i of group g at [kGroups·i + g].
 template <int kLen>
@@ -49,10 +76,10 @@ TAMIS_INLINE void load_super_block(const float* values, const float* importance,
 // shrinks weights, which costs more KL than the squared error it saves below 4 bits (quantization-measured.md, "+u").
 // 1 where codes say next to nothing of x (the sums differ by more than 2).
 template <int kSupers>
-TAMIS_INLINE Groups unbiased_factor(const Groups& wxx, const Groups& wxy) {
-  const Groups all_xx = super_sum<kSupers>(wxx);
-  const Groups all_xy = super_sum<kSupers>(wxy);
-  return choose(all_xx < all_xy * all_groups(2.0f), all_xx * inverse_or_zero(all_xy), all_groups(1.0f));
+TAMIS_INLINE Lanes unbiased_factor(const Lanes& wxx, const Lanes& wxy) {
+  const Lanes all_xx = super_sum<kSupers>(wxx);
+  const Lanes all_xy = super_sum<kSupers>(wxy);
+  return choose(all_xx < all_xy * 2.0f, all_xx * inverse_or_zero(all_xy), 1.0f);
 }
 
 }  // namespace tamis

@@ -33,17 +33,17 @@ class KSymmetricSearch {
   using Block = GroupBlock<kSymmetricLen>;
 
   TAMIS_INLINE static void run(const Block& block, bool is_unbiased, SymmetricGroups& out) {
-    Groups better, other;
-    const Groups extreme = extremes(block);
+    Lanes better, other;
+    const Lanes extreme = extremes(block);
     fit_groups(block, extreme, better, other);
     constexpr auto kLevels = static_cast<float>(Type::kScales);
-    const Groups textbook = extreme * all_groups(-1.0f / static_cast<float>(Type::kCodes));
-    State best{super_scale(textbook, kLevels), {}, all_groups(kWorst)};
+    const Lanes textbook = extreme * (-1.0f / static_cast<float>(Type::kCodes));
+    State best{super_scale(textbook, kLevels), {}, kWorst};
     sweep<0>(block, nearest_scale(textbook, best.d), best);
     best.error = super_sum<1>(best.error);
     for (int step = 0; step < Type::kSteps; ++step) {
       const float levels = kLevels - Type::kStep * static_cast<float>(step);
-      State state{super_scale(better, levels), {}, all_groups(kWorst)};
+      State state{super_scale(better, levels), {}, kWorst};
       sweep<Type::kRadius>(block, nearest_scale(better, state.d), state);
       sweep<Type::kFlipRadius>(block, nearest_scale(other, state.d), state);
       keep_better(state, best);
@@ -51,7 +51,7 @@ class KSymmetricSearch {
     for (int round = 0; round < Type::kRounds; ++round) {
       State state = best;
       state.d = refit(block, state);
-      state.error = all_groups(kWorst);
+      state.error = kWorst;
       sweep<Type::kRoundRadius>(block, state.scale, state);
       keep_better(state, best);
     }
@@ -62,103 +62,103 @@ class KSymmetricSearch {
   static constexpr float kWorst = 3e38f;
 
   struct State {
-    Groups d, scale, error;  // error: the group's while it is searched, the super-block's in the best
+    Lanes d, scale, error;  // error: the group's while it is searched, the super-block's in the best
   };
   struct Fit {
-    Groups scale, gain, wqq;
+    Lanes scale, gain, wqq;
   };
 
   // The stored d of which the largest scale is `levels` times the size, with the other sign.
-  TAMIS_INLINE static Groups super_scale(const Groups& scales, float levels) {
-    const Groups magnitude = larger(scales, -scales);
-    const Groups largest = super_largest<1>(magnitude);
-    const Groups top = super_largest<1>(choose(magnitude == largest, scales, all_groups(-kWorst)));
-    const Groups sign = choose(all_groups(0.0f) < top, all_groups(-1.0f), all_groups(1.0f));
-    return sign * as_stored(largest * all_groups(1.0f / levels));
+  TAMIS_INLINE static Lanes super_scale(const Lanes& scales, float levels) {
+    const Lanes magnitude = larger(scales, -scales);
+    const Lanes largest = super_largest<1>(magnitude);
+    const Lanes top = super_largest<1>(choose(magnitude == largest, scales, -kWorst));
+    const Lanes sign = choose(0.0f < top, -1.0f, 1.0f);
+    return sign * as_stored(largest * (1.0f / levels));
   }
 
-  TAMIS_INLINE static Groups nearest_codes(const Groups& value) {
+  TAMIS_INLINE static Lanes nearest_codes(const Lanes& value) {
     constexpr auto kEnd = static_cast<float>(Type::kCodes);
     return nearest_integer(clamped(value, -kEnd, kEnd - 1.0f));
   }
-  TAMIS_INLINE static Groups clamped_scale(const Groups& value) {
+  TAMIS_INLINE static Lanes clamped_scale(const Lanes& value) {
     constexpr auto kEnd = static_cast<float>(Type::kScales);
     return clamped(value, -kEnd, kEnd - 1.0f);
   }
-  TAMIS_INLINE static Groups nearest_scale(const Groups& real, const Groups& d) {
+  TAMIS_INLINE static Lanes nearest_scale(const Lanes& real, const Lanes& d) {
     return nearest_integer(clamped_scale(real * inverse_or_zero(d)));
   }
 
   // The best scale for the codes that x·inverse rounds to, and how much less its error is than Σwxx.
-  TAMIS_INLINE static Fit fit_of(const Block& block, const Groups& inverse) {
-    Groups wxq = all_groups(0.0f), wqq = all_groups(0.0f);
+  TAMIS_INLINE static Fit fit_of(const Block& block, const Lanes& inverse) {
+    Lanes wxq{}, wqq{};
     for (int i = 0; i < kSymmetricLen; ++i) {
-      const Groups x = load_groups(block.x + kGroups * i);
-      const Groups q = nearest_codes(x * inverse);
-      const Groups wq = load_groups(block.weight + kGroups * i) * q;
+      const Lanes x = load_lanes(block.x + kGroups * i);
+      const Lanes q = nearest_codes(x * inverse);
+      const Lanes wq = load_lanes(block.weight + kGroups * i) * q;
       wxq = wxq + wq * x;
       wqq = wqq + wq * q;
     }
-    const Groups scale = wxq * inverse_or_zero(wqq);
+    const Lanes scale = wxq * inverse_or_zero(wqq);
     return {scale, wxq * scale, wqq};
   }
 
   // The values of largest magnitude.
-  TAMIS_INLINE static Groups extremes(const Block& block) {
-    Groups extreme = all_groups(0.0f);
+  TAMIS_INLINE static Lanes extremes(const Block& block) {
+    Lanes extreme = 0.0f;
     for (int i = 0; i < kSymmetricLen; ++i) {
-      const Groups x = load_groups(block.x + kGroups * i);
+      const Lanes x = load_lanes(block.x + kGroups * i);
       extreme = choose(larger(extreme, -extreme) < larger(x, -x), x, extreme);
     }
     return extreme;
   }
 
   // Step 1: the best real scale, and the best of the other sign.
-  TAMIS_INLINE static void fit_groups(const Block& block, const Groups& extreme, Groups& better, Groups& other) {
-    const Groups per_extreme = inverse_or_zero(extreme);
-    Fit low{all_groups(0.0f), all_groups(-kWorst), {}};
+  TAMIS_INLINE static void fit_groups(const Block& block, const Lanes& extreme, Lanes& better, Lanes& other) {
+    const Lanes per_extreme = inverse_or_zero(extreme);
+    Fit low{0.0f, -kWorst, {}};
     Fit high = low;
     for (int t = 0; t < Type::kTrials; ++t) {
       const float off = Type::kFirstTrial + Type::kTrialStep * static_cast<float>(Type::kTrials - 1 - t);
-      keep_better(fit_of(block, per_extreme * all_groups(-(static_cast<float>(Type::kCodes) + off))), low);
-      keep_better(fit_of(block, per_extreme * all_groups(static_cast<float>(Type::kCodes) - 1.0f + off)), high);
+      keep_better(fit_of(block, per_extreme * (-(static_cast<float>(Type::kCodes) + off))), low);
+      keep_better(fit_of(block, per_extreme * (static_cast<float>(Type::kCodes) - 1.0f + off)), high);
     }
-    const GroupMask is_low = high.gain < low.gain;
+    const LaneBits is_low = high.gain < low.gain;
     better = choose(is_low, low.scale, high.scale);
     other = choose(is_low, high.scale, low.scale);
   }
   // Small scales come first and stay unless clearly beaten: an outlier alone in its group fits several, and a larger
   // one makes d too coarse for the other groups.
   TAMIS_INLINE static void keep_better(const Fit& fit, Fit& best) {
-    const GroupMask is_better = best.gain * all_groups(1.0f + 0x1p-16f) < fit.gain;
+    const LaneBits is_better = best.gain * (1.0f + 0x1p-16f) < fit.gain;
     best.scale = choose(is_better, fit.scale, best.scale);
     best.gain = choose(is_better, fit.gain, best.gain);
   }
 
   // The true errors of several scales, codes rounded to each.
   template <int kN>
-  TAMIS_INLINE static void true_errors(const Block& block, const Groups (&scales)[kN], Groups (&errors)[kN]) {
-    Groups inverses[kN];
+  TAMIS_INLINE static void true_errors(const Block& block, const Lanes (&scales)[kN], Lanes (&errors)[kN]) {
+    Lanes inverses[kN];
     for (int k = 0; k < kN; ++k) {
       inverses[k] = inverse_or_zero(scales[k]);
-      errors[k] = all_groups(0.0f);
+      errors[k] = 0.0f;
     }
     for (int i = 0; i < kSymmetricLen; ++i) {
-      const Groups x = load_groups(block.x + kGroups * i);
-      const Groups w = load_groups(block.weight + kGroups * i);
+      const Lanes x = load_lanes(block.x + kGroups * i);
+      const Lanes w = load_lanes(block.weight + kGroups * i);
       for (int k = 0; k < kN; ++k) {
-        const Groups off = x - scales[k] * nearest_codes(x * inverses[k]);
+        const Lanes off = x - scales[k] * nearest_codes(x * inverses[k]);
         errors[k] = errors[k] + w * off * off;
       }
     }
   }
   template <int kN>
-  TAMIS_INLINE static void try_scales(const Block& block, const Groups (&integers)[kN], State& state) {
-    Groups scales[kN], errors[kN];
+  TAMIS_INLINE static void try_scales(const Block& block, const Lanes (&integers)[kN], State& state) {
+    Lanes scales[kN], errors[kN];
     for (int k = 0; k < kN; ++k) scales[k] = integers[k] * state.d;
     true_errors<kN>(block, scales, errors);
     for (int k = 0; k < kN; ++k) {
-      const GroupMask is_less = errors[k] < state.error;
+      const LaneBits is_less = errors[k] < state.error;
       state.scale = choose(is_less, integers[k], state.scale);
       state.error = choose(is_less, errors[k], state.error);
     }
@@ -166,52 +166,52 @@ class KSymmetricSearch {
 
   // The best integer within kRadius of `center`, if it beats the state's.
   template <int kRadius>
-  TAMIS_INLINE static void sweep(const Block& block, const Groups& center, State& state) {
-    const Groups only[1] = {center};
+  TAMIS_INLINE static void sweep(const Block& block, const Lanes& center, State& state) {
+    const Lanes only[1] = {center};
     try_scales<1>(block, only, state);
     for (int off = 1; off <= kRadius; ++off) {
-      const Groups step = all_groups(static_cast<float>(off));
-      const Groups both[2] = {clamped_scale(center - step), clamped_scale(center + step)};
+      const Lanes step = static_cast<float>(off);
+      const Lanes both[2] = {clamped_scale(center - step), clamped_scale(center + step)};
       try_scales<2>(block, both, state);
     }
   }
 
   TAMIS_INLINE static void keep_better(const State& state, State& best) {
-    const Groups total = super_sum<1>(state.error);
-    const GroupMask is_less = total < best.error;
+    const Lanes total = super_sum<1>(state.error);
+    const LaneBits is_less = total < best.error;
     best.d = choose(is_less, state.d, best.d);
     best.scale = choose(is_less, state.scale, best.scale);
     best.error = choose(is_less, total, best.error);
   }
 
   // Step 3: the stored d of least error for the state's codes and integers.
-  TAMIS_INLINE static Groups refit(const Block& block, const State& state) {
+  TAMIS_INLINE static Lanes refit(const Block& block, const State& state) {
     const Fit fit = fit_of(block, inverse_or_zero(state.d * state.scale));
-    const Groups square = super_sum<1>(fit.wqq * state.scale * state.scale);
-    const Groups product = super_sum<1>(fit.scale * fit.wqq * state.scale);
+    const Lanes square = super_sum<1>(fit.wqq * state.scale * state.scale);
+    const Lanes product = super_sum<1>(fit.scale * fit.wqq * state.scale);
     return stored_with_sign(product * inverse_or_zero(square));
   }
-  TAMIS_INLINE static Groups stored_with_sign(const Groups& d) {
-    const Groups stored = as_stored(larger(d, -d));
-    return choose(d < all_groups(0.0f), -stored, stored);
+  TAMIS_INLINE static Lanes stored_with_sign(const Lanes& d) {
+    const Lanes stored = as_stored(larger(d, -d));
+    return choose(d < 0.0f, -stored, stored);
   }
 
   TAMIS_INLINE static void finish(const Block& block, bool is_unbiased, const State& state, SymmetricGroups& out) {
-    const Groups scale = state.d * state.scale;
-    const Groups inverse = inverse_or_zero(scale);
-    Groups wxx = all_groups(0.0f), wxy = all_groups(0.0f);
+    const Lanes scale = state.d * state.scale;
+    const Lanes inverse = inverse_or_zero(scale);
+    Lanes wxx{}, wxy{};
     for (int i = 0; i < kSymmetricLen; ++i) {
-      const Groups x = load_groups(block.x + kGroups * i);
-      const Groups q = nearest_codes(x * inverse);
-      store_groups(q, out.codes + kGroups * i);
-      const Groups wx = load_groups(block.weight + kGroups * i) * x;
+      const Lanes x = load_lanes(block.x + kGroups * i);
+      const Lanes q = nearest_codes(x * inverse);
+      store_lanes(q, out.codes + kGroups * i);
+      const Lanes wx = load_lanes(block.weight + kGroups * i) * x;
       wxx = wxx + wx * x;
       wxy = wxy + wx * scale * q;
     }
-    const Groups factor = is_unbiased ? unbiased_factor<1>(wxx, wxy) : all_groups(1.0f);
-    const Groups d = stored_with_sign(state.d * factor);
+    const Lanes factor = is_unbiased ? unbiased_factor<1>(wxx, wxy) : 1.0f;
+    const Lanes d = stored_with_sign(state.d * factor);
     out.d = d.low[0];
-    store_groups(state.scale, out.scale);
+    store_lanes(state.scale, out.scale);
   }
 };
 

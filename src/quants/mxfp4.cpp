@@ -34,16 +34,15 @@ constexpr WeightRule kRule{WeightExponent::half, NoImportance::even};
 // The values times 2^-exponent, the largest magnitude then in [½, 1): the exponent. Any float is in this type's range,
 // so the search works on scaled values. NaN counts as 0, infinity as the largest float.
 TAMIS_INLINE int scaled_values(const float* values, float* x) {
-  const Lanes limit = Lanes{} + FLT_MAX;
   Lanes top{};
   for (size_t j = 0; j < 32; j += kLanes) {
     const Lanes value = load_lanes(values + j);
-    const Lanes number = smaller(larger(value == value ? value : Lanes{}, -limit), limit);
+    const Lanes number = clamped(choose(value == value, value, 0.0f), -FLT_MAX, FLT_MAX);
     store_lanes(number, x + j);
     top = larger(magnitude(number), top);
   }
   int exponent = 0;
-  (void)std::frexp(largest_of_lanes(top)[0], &exponent);
+  (void)std::frexp(largest_of_lanes(top), &exponent);
   const float half = std::ldexp(1.0f, -exponent / 2);  // in two steps: 2^149 is no float
   const float rest = std::ldexp(1.0f, -exponent - -exponent / 2);
   for (size_t j = 0; j < 32; j += kLanes) store_lanes(load_lanes(x + j) * half * rest, x + j);
@@ -65,9 +64,7 @@ TAMIS_WIDE void encode_mxfp4(const float* row, const float* importance, std::byt
     const int exponent = scaled_values(row + 32 * i, x);
     value_weights(x, importance == nullptr ? nullptr : importance + 32 * i, 32, mean_square(x, 32), kRule, w);
     // A largest magnitude below 2^exponent: scale byte exponent − 3 + 127 puts it in [4, 8) steps, lane 12.
-    LaneBits e = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    e += exponent - 3 + 127 - 12;
-    e = e < 0 ? LaneBits{} : e > kLargestExponent ? LaneBits{} + kLargestExponent : e;
+    const LaneBits e = smaller(larger(lane_numbers() + (exponent - 3 + 127 - 12), 0), kLargestExponent);
     // Half the scale on the scaled values, 2^(e − 128 − exponent), and its inverse.
     const LaneBits power = e - 128 - exponent;
     const Lanes half_scale = lanes_of((power + 127) << 23);

@@ -32,19 +32,18 @@ uint8_t nearest_code(float value, float half_scale) {
 
 // Half the values of UE4M3 codes 0 … 126: below 8 multiples of 2^-10, from there a float's bits.
 TAMIS_INLINE Lanes ue4m3_halves(const LaneBits& code) {
-  const Lanes subnormal = __builtin_convertvector(code, Lanes) * 0x1p-10f;
-  return code < 8 ? subnormal : lanes_of((code << 20) + (119 << 23));
+  const Lanes subnormal = as_floats(code) * 0x1p-10f;
+  return choose(code < 8, subnormal, lanes_of((code << 20) + (119 << 23)));
 }
 
 // The scale of 16 values, of the sixteen codes from 4 below that of the largest magnitude / 6 (which clips it) to 11
 // above (which leaves the highest E2M1 codes unused).
 TAMIS_INLINE int32_t best_ue4m3(const float* x, const float* w) {
-  const float top = largest_of_lanes(magnitude(load_lanes(x)))[0];
+  const float top = largest_of_lanes(magnitude(load_lanes(x)));
   const int32_t first = nearest_ue4m3(top / 6.0f) - 4;
-  LaneBits code = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  code += first < 0 ? 0 : first > 111 ? 111 : first;
+  const LaneBits code = lane_numbers() + (first < 0 ? 0 : first > 111 ? 111 : first);
   const Lanes half_scale = ue4m3_halves(code);
-  const Lanes inverse = code == 0 ? Lanes{} : 1.0f / half_scale;
+  const Lanes inverse = inverse_or_zero(half_scale);
   return code[largest_lane(-e2m1_error(x, w, 16, half_scale, inverse))];
 }
 

@@ -38,7 +38,7 @@ TAMIS_WIDE void encode_q1_0(const float* row, const float* importance, std::byte
       total += load_lanes(w + j);
     }
     BlockQ1_0 block;
-    block.d = finite_f16(sum_of_lanes(magnitudes)[0] / sum_of_lanes(total)[0]);
+    block.d = finite_f16(sum_of_lanes(magnitudes) / sum_of_lanes(total));
     pack_signs(x, block);
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }

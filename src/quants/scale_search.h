@@ -34,9 +34,7 @@ TAMIS_INLINE uint16_t finite_f16(float value) {
 // The sixteen f16 of one sign from 8 below the magnitude of `middle`, a finite f16, to 7 above.
 TAMIS_INLINE Lanes f16_around(uint16_t middle) {
   const int32_t lowest = (middle & 0x7fff) - 8;
-  LaneBits bits = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  bits += lowest < 0 ? 0 : lowest;
-  bits = bits > kF16Largest ? LaneBits{} + kF16Largest : bits;
+  const LaneBits bits = smaller(lane_numbers() + (lowest < 0 ? 0 : lowest), kF16Largest);
   // f16 bits in float's place are a float 2^-112 too small (f16_to_f32_branchless).
   return lanes_of(bits << 13) * ((middle & 0x8000) != 0 ? -0x1p112f : 0x1p112f);
 }
@@ -89,8 +87,8 @@ struct ScaleSearch {
       above = larger(load_lanes(x + j), above);
       below = larger(-load_lanes(x + j), below);
     }
-    const float top = largest_of_lanes(above)[0];
-    const float bottom = largest_of_lanes(below)[0];
+    const float top = largest_of_lanes(above);
+    const float bottom = largest_of_lanes(below);
     return top > bottom ? top : -bottom;
   }
 
@@ -102,8 +100,9 @@ struct ScaleSearch {
     const Sums sum = sums(inverse);
     const Lanes d = sum.xq / sum.qq;  // 0/0 where all levels are 0: never better
     const Lanes gain = sum.xq * d;
-    best.inverse = gain > best.gain ? inverse : best.inverse;
-    best.d = gain > best.gain ? d : best.d;
+    const LaneBits is_better = gain > best.gain;
+    best.inverse = choose(is_better, inverse, best.inverse);
+    best.d = choose(is_better, d, best.d);
     best.gain = larger(gain, best.gain);
   }
 
@@ -120,8 +119,7 @@ struct ScaleSearch {
     for (size_t trial = 0; trial < std::size(Levels::kTrials); trial += kLanes)
       consider(load_lanes(Levels::kTrials + trial) * unit, best);
     size_t lane = largest_lane(best.gain);
-    const Lanes steps = {-7.5f, -6.5f, -5.5f, -4.5f, -3.5f, -2.5f, -1.5f, -.5f,
-                         .5f,   1.5f,  2.5f,  3.5f,  4.5f,  5.5f,  6.5f,  7.5f};
+    const Lanes steps = as_floats(lane_numbers()) - 7.5f;
     consider(best.inverse[lane] * (1.0f + steps * (Levels::kNear / 8)), best);
     lane = largest_lane(best.gain);
     return best.d[lane];
@@ -130,7 +128,7 @@ struct ScaleSearch {
   // Of the f16 around d the one of least error, its codes rounded to it.
   TAMIS_INLINE uint16_t best_stored(float d) const {
     const Lanes scale = f16_around(finite_f16(d));
-    const Lanes inverse = scale == 0.0f ? Lanes{} : 1.0f / scale;
+    const Lanes inverse = inverse_or_zero(scale);
     Lanes error{};
     for (size_t j = 0; j < kLen; ++j) {
       const Lanes miss = x[j] - scale * Levels::nearest(inverse * x[j]);
@@ -155,8 +153,8 @@ struct ScaleSearch {
       xx += wx * load_lanes(x + j);
       xy += wx * (load_lanes(level + j) * d);
     }
-    const float agreement = sum_of_lanes(xy)[0];
-    return finite_f16(agreement > 0.0f ? d * (sum_of_lanes(xx)[0] / agreement) : d);
+    const float agreement = sum_of_lanes(xy);
+    return finite_f16(agreement > 0.0f ? d * (sum_of_lanes(xx) / agreement) : d);
   }
 };
 

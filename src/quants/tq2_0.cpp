@@ -31,8 +31,7 @@ TAMIS_WIDE void encode_tq2_0(const float* row, const float* importance, std::byt
       const float* plane = levels + 128 * (byte / 32) + byte % 32;
       Lanes packed{};
       for (size_t n = 4; n-- != 0;) packed = packed * 4.0f + (load_lanes(plane + 32 * n) + 1.0f);
-      const LaneBytes bytes = bytes_of(packed);
-      std::memcpy(block.qs + byte, &bytes, sizeof(bytes));
+      store_bytes(whole_numbers(packed), block.qs + byte);
     }
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/float16.h"
-#include "quants/groups.h"
+#include "quants/k_search.h"
 #include "tests/quants/draws.h"
 
 namespace tamis {
@@ -216,7 +216,7 @@ TEST(KEncode, ScalesAreRoundedAsF16Stores) {
     float in[kGroups], out[kGroups];
     for (uint64_t l = 0; l < kGroups; ++l)
       in[l] = static_cast<float>(std::exp2(44 * uniform(3, kGroups * i + l) - 27));  // 2^-27 … 2^17
-    store_groups(as_stored(load_groups(in)), out);
+    store_lanes(as_stored(load_lanes(in)), out);
     for (int l = 0; l < kGroups; ++l) {
       const uint16_t bits = f32_to_f16(in[l]);
       const float expected = in[l] < 0x1p-24f ? 0x1p-24f : in[l] > 65504.0f ? 65504.0f : f16_to_f32(bits);
