@@ -29,6 +29,7 @@
 #include "engine/generate.h"
 #include "engine/prefix_cache.h"
 #include "engine/sampling_params.h"
+#include "text/grammar/grammar.h"
 
 namespace tamis {
 
@@ -43,12 +44,13 @@ struct GenerateRequest {
   uint32_t min_tokens = 0;      // before that many tokens the end of generation is not chosen
   std::vector<std::string> stop;
   bool ignore_eos = false;
-  bool has_logprobs = false;    // TokenEvent::logprob is wanted
-  uint32_t n_top_logprobs = 0;  // most probable tokens reported with each one; implies has_logprobs
-  uint32_t n_choices = 1;       // answers to the same prompt
-  std::string tenant;           // whose share this is taken from, an API key's name, say; "" is one like any other
-  int32_t priority = 0;         // larger is sooner; waiting raises it, see SchedulerOptions::aging_seconds
-  std::string cache_salt;       // stored pages are shared only among requests of one salt
+  bool has_logprobs = false;                // TokenEvent::logprob is wanted
+  uint32_t n_top_logprobs = 0;              // most probable tokens reported with each one; implies has_logprobs
+  uint32_t n_choices = 1;                   // answers to the same prompt
+  std::shared_ptr<const TokenMasks> masks;  // what every answer must be, over the engine's vocabulary; null: anything
+  std::string tenant;      // whose share this is taken from, an API key's name, say; "" is one like any other
+  int32_t priority = 0;    // larger is sooner; waiting raises it, see SchedulerOptions::aging_seconds
+  std::string cache_salt;  // stored pages are shared only among requests of one salt
 };
 
 struct TokenLogprob {

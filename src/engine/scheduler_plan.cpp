@@ -29,19 +29,23 @@ void Scheduler::Loop::plan() {
 }
 
 void Scheduler::Loop::end_cancelled() {
-  const std::vector<std::shared_ptr<Request>> requests = requests_;
-  for (const std::shared_ptr<Request>& request : requests) {
-    if (request->is_cancelled) {
-      for (const auto& choice : request->choices)
-        if (choice->state != State::ended) end_choice(*choice, GenerationEnd::cancelled);
-    } else if (!request->is_taken_up && options_.queue_timeout_seconds > 0 &&
-               seconds_between(request->arrived, began_) > options_.queue_timeout_seconds) {
+  const double timeout = options_.queue_timeout_seconds;
+  const auto waits_too_long = [&](const Request& request) {
+    return !request.is_taken_up && timeout > 0 && seconds_between(request.arrived, began_) > timeout;
+  };
+  std::vector<Request*> ending;
+  for (const std::shared_ptr<Request>& request : requests_)
+    if (request->is_cancelled || waits_too_long(*request)) ending.push_back(request.get());
+  for (Request* const request : ending) {
+    if (!request->is_cancelled) {
       fail_request(
           *request,
-          {ErrorCode::out_of_memory,
-           fmt::format("waited for {} seconds without being taken up", options_.queue_timeout_seconds), nullptr},
+          {ErrorCode::out_of_memory, fmt::format("waited for {} seconds without being taken up", timeout), nullptr},
           true);
+      continue;
     }
+    for (const auto& choice : request->choices)
+      if (choice->state != State::ended) end_choice(*choice, GenerationEnd::cancelled);
   }
 }
 

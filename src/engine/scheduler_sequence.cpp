@@ -40,18 +40,29 @@ ScheduledSequence::ScheduledSequence(ScheduledRequest& of, uint32_t choice, Samp
       tokenizer_(*engine.tokenizer()),
       sampler_(std::move(sampler)),
       decoder_(engine.tokenizer()),
-      matcher_(of.params.stop) {}
+      matcher_(of.params.stop) {
+  if (of.params.masks != nullptr) grammar_.emplace(of.params.masks);
+}
+
+// The logits with −∞ for what must not come now.
+std::span<const float> ScheduledSequence::allowed(std::span<const float> logits) {
+  const bool may_end = n_chosen >= request.params.min_tokens;
+  if (may_end && !grammar_) return logits;
+  masked_.assign(logits.begin(), logits.end());
+  if (grammar_) {
+    mask_.resize(grammar_->masks().trie().n_words());
+    grammar_->fill_mask(mask_);
+    apply_token_mask(masked_, mask_);
+  }
+  if (may_end) return masked_;
+  for (const TokenId id : tokenizer_.special().end_of_generation)
+    if (id >= 0 && static_cast<size_t>(id) < masked_.size()) masked_[static_cast<size_t>(id)] = kForbidden;
+  return masked_;
+}
 
 void ScheduledSequence::choose(std::span<const float> logits) {
   chosen_ = {};
-  if (n_chosen < request.params.min_tokens) {
-    masked_.assign(logits.begin(), logits.end());
-    for (const TokenId id : tokenizer_.special().end_of_generation)
-      if (id >= 0 && static_cast<size_t>(id) < masked_.size()) masked_[static_cast<size_t>(id)] = kForbidden;
-  } else {
-    masked_.clear();
-  }
-  const Result<TokenId> id = sampler_.sample(masked_.empty() ? logits : masked_);
+  const Result<TokenId> id = sampler_.sample(allowed(logits));
   if (!id) {
     chosen_.status = tl::unexpected(id.error());
     return;
@@ -60,6 +71,11 @@ void ScheduledSequence::choose(std::span<const float> logits) {
   chosen_.id = *id;
   chosen_.is_end_of_text = tokenizer_.is_end_of_generation(*id);
   if (chosen_.is_end_of_text) return;
+  if (grammar_) {
+    chosen_.status = grammar_->accept(*id);
+    if (!chosen_.status) return;
+    chosen_.is_complete = grammar_->must_end();
+  }
   tokens.push_back(*id);
   ++n_chosen;
   chosen_.text = matcher_.push(decoder_.push(*id));

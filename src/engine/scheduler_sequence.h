@@ -37,7 +37,8 @@ class ScheduledSequence {
   struct Chosen {
     Status status;
     TokenId id = kNoToken;
-    bool is_end_of_text = false;
+    bool is_end_of_text = false;  // `id` ends the answer and is no part of it
+    bool is_complete = false;     // nothing may follow `id`
     std::string text;
     TokenLogprob logprob;
     std::vector<TokenLogprob> top;
@@ -76,12 +77,15 @@ class ScheduledSequence {
 
  private:
   ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine, KvCache own);
+  std::span<const float> allowed(std::span<const float> logits);
   void note_logprobs(std::span<const float> logits);
 
   const Tokenizer& tokenizer_;
   SamplerChain sampler_;
   StreamDecoder decoder_;
   StopMatcher matcher_;
+  std::optional<GrammarMatcher> grammar_;
+  std::vector<uint32_t> mask_;
   std::vector<float> masked_;
   Chosen chosen_;
 };

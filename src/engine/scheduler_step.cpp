@@ -162,6 +162,8 @@ void Scheduler::Loop::emit(Sequence& sequence) {
                               .top = chosen.top});
   if (sequence.is_stopped()) {
     end_choice(sequence, GenerationEnd::stop_string);
+  } else if (chosen.is_complete) {
+    end_choice(sequence, GenerationEnd::end_of_text);
   } else if (sequence.tokens.size() > n_ctx_) {
     end_choice(sequence, GenerationEnd::context_full);
   } else if (request.params.n_predict >= 0 && sequence.n_chosen >= static_cast<uint64_t>(request.params.n_predict)) {

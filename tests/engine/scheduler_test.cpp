@@ -355,6 +355,39 @@ TEST(Scheduler, MinTokensHoldsTheEndBack) {
   EXPECT_EQ(later->answer().end->end, GenerationEnd::end_of_text);
 }
 
+TEST(Scheduler, AnswersKeepToTheirGrammar) {
+  const auto engine = tiny();
+  const auto trie = TokenTrie::create(*engine->tokenizer());
+  ASSERT_TRUE(trie.has_value());
+  const auto grammar = Grammar::from_regex("(yes|no): [0-9]{3,40}(\\.[a-f]+)?!");
+  ASSERT_TRUE(grammar.has_value());
+  Rng rng(13);
+  const auto scheduler = start(engine);
+  std::vector<GenerateRequest> requests(6, greedy(random_prompt(rng, 50), 400));
+  requests[1].n_choices = 4;
+  std::vector<std::shared_ptr<Collector>> collectors;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].ignore_eos = false;
+    requests[i].sampling.temp = 1.5f;
+    requests[i].sampling.seed = i;
+    if (i % 2 == 1) requests[i].masks = std::make_shared<TokenMasks>(*grammar, *trie);
+    collectors.push_back(submit(*scheduler, requests[i]));
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    collectors[i]->wait();
+    ASSERT_FALSE(collectors[i]->failure().has_value()) << collectors[i]->failure()->error.to_string();
+    for (uint32_t choice = 0; choice < requests[i].n_choices; ++choice) {
+      const Answer& answer = collectors[i]->answer(choice);
+      if (requests[i].masks == nullptr) {
+        expect_same(answer, alone(engine, requests[i]), "beside others with a grammar");
+        continue;
+      }
+      EXPECT_TRUE(grammar->matches(answer.text)) << answer.text;
+      EXPECT_EQ(answer.end->end, GenerationEnd::end_of_text);
+    }
+  }
+}
+
 TEST(Scheduler, TheQueueHasAnEnd) {
   const auto engine = tiny();
   const auto scheduler = start(engine, {.max_seqs = 1, .max_queue = 3});
