@@ -21,9 +21,9 @@ tl::unexpected<Error> io_error(std::string_view what, const std::string& path) {
   const int saved = errno;
   ErrorSite site;
   site.file = path;
-  const ErrorCode code = saved == ENOENT   ? ErrorCode::not_found
-                         : saved == ENOSPC ? ErrorCode::out_of_memory
-                                           : ErrorCode::io;
+  // Full, over quota, or longer than the disk's format or this process's limit allows: it does not fit.
+  const bool is_full = saved == ENOSPC || saved == EDQUOT || saved == EFBIG;
+  const ErrorCode code = saved == ENOENT ? ErrorCode::not_found : is_full ? ErrorCode::out_of_memory : ErrorCode::io;
   return tl::unexpected<Error>(Error{code, fmt::format("cannot {}: {}", what, std::strerror(saved)),
                                      std::make_shared<const ErrorSite>(std::move(site))});
 }

@@ -231,6 +231,8 @@ Result<int> Calibration::run() {
   engine_options.n_batch = static_cast<uint32_t>(args_.integer("-b"));
   TAMIS_TRY(const LoadedEngine loaded, load_engine(args_, engine_options));
   options.pool = loaded.pool.get();
+  const GgufFile& file = loaded.engine->model().file;
+  TAMIS_TRY_STATUS(foreign_entries(start_, [&](std::string_view name) { return file.find_tensor(name) != nullptr; }));
   TAMIS_TRY(const Text text, read_texts(args_, *loaded.engine->tokenizer(), options.n_ctx));
   TAMIS_TRY(const auto windows, chosen_windows(text, options.n_ctx));
   TAMIS_TRY(Calibrator calibrator, Calibrator::create(loaded.engine, options));

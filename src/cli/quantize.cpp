@@ -163,7 +163,11 @@ Result<int> run_quantize_verb(const Args& args) {
   TAMIS_TRY(const QuantizeOptions options, read_options(args, words.recipe, imatrix ? &*imatrix : nullptr));
   TAMIS_TRY(const GgufFile source, GgufFile::open(words.in));
   auto planned = plan_quantize(source, options, words.out);
-  if (!planned) return tl::unexpected<Error>(with_file(std::move(planned).error(), words.in));
+  if (!planned) {
+    const Error& error = planned.error();
+    const bool is_named = error.site && !error.site->file.empty();  // the imatrix
+    return tl::unexpected<Error>(is_named ? error : with_file(error, words.in));
+  }
   QuantizePlan& plan = *planned;
   for (const std::string& warning : plan.warnings) log_warning("{}", warning);
   const bool is_dry = args.flag("--dry-run");

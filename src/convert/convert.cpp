@@ -3,6 +3,7 @@
 #include "convert/convert.h"
 
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "base/progress.h"
@@ -102,6 +103,39 @@ Status read_vocab(const std::string& folder, ConvertPlan::State& state) {
   return {};
 }
 
+// What an importance matrix says of the tensors that become blocks: found out before anything is written.
+Status check_imatrix(ConvertPlan::State& state) {
+  const Imatrix* const imatrix = state.options.imatrix;
+  state.importance.resize(state.tensors.size());
+  if (imatrix == nullptr) return {};
+  const auto in_imatrix = [&](const Error& error) {
+    return tl::unexpected<Error>(with_file(error, state.options.imatrix_path));
+  };
+  std::set<std::string_view> names;
+  for (const ConvertedTensor& tensor : state.tensors) names.insert(tensor.name);
+  const auto foreign = foreign_entries(*imatrix, [&](std::string_view name) { return names.contains(name); });
+  if (!foreign) return in_imatrix(foreign.error());
+  if (!foreign->empty())
+    state.warnings.push_back(fmt::format("the imatrix has {} entries for tensors that the model lacks, such as {}",
+                                         foreign->size(), escape_for_display(foreign->front())));
+  for (size_t i = 0; i < state.tensors.size(); ++i) {
+    const ConvertedTensor& tensor = state.tensors[i];
+    const auto entry = imatrix->entries.find(tensor.name);
+    const bool is_native = state.rows[i]->native_type() == tensor.type;
+    if (entry == imatrix->entries.end() || dtype_info(tensor.type).block_len == 1 || is_native) continue;
+    const auto fits =
+        imatrix_importance(entry->second, tensor.name, tensor.shape.n_matrices(), tensor.shape.row_len(), 0);
+    if (fits) {
+      state.importance[i] = &entry->second;
+    } else if (tensor.name == "token_embd.weight") {  // of an output matrix tied to it, in files of llama-imatrix
+      state.warnings.push_back(fits.error().message + "; it is encoded without");
+    } else {
+      return in_imatrix(fits.error());
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status add_all_keys(const ConvertPlan::State& state, GgufWriter& writer) {
@@ -141,6 +175,7 @@ Result<ConvertPlan> ConvertPlan::make(const std::string& path, const ConvertOpti
   if (!hyper) return tl::unexpected<Error>(in_folder(hyper.error(), folder));
   TAMIS_TRY_STATUS(find_tensors(*hyper, *state));
   TAMIS_TRY_STATUS(choose_output_types(facts, *state));
+  TAMIS_TRY_STATUS(check_imatrix(*state));
   return ConvertPlan(std::move(state));
 }
 
@@ -148,6 +183,7 @@ ConvertPlan::ConvertPlan(std::unique_ptr<State> state) : state_(std::move(state)
 ConvertPlan::ConvertPlan(ConvertPlan&&) noexcept = default;
 ConvertPlan& ConvertPlan::operator=(ConvertPlan&&) noexcept = default;
 ConvertPlan::~ConvertPlan() = default;
+std::unique_ptr<ConvertPlan::State> ConvertPlan::take_state() && { return std::move(state_); }
 
 const std::vector<ConvertedTensor>& ConvertPlan::tensors() const { return state_->tensors; }
 const std::vector<std::string>& ConvertPlan::warnings() const { return state_->warnings; }

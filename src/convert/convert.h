@@ -46,6 +46,7 @@ class ConvertPlan {
  public:
   // Reads the folder's headers, configuration and tokenizer; touches no weights. Errors: not_found (file, shard, or
   // tensor, by name), format, shape, unsupported (architecture, tokenizer, quantization), invalid_argument (type).
+  // An importance matrix of another model is a shape error, located in its file.
   static Result<ConvertPlan> make(const std::string& folder, const ConvertOptions& options);
   ConvertPlan(ConvertPlan&&) noexcept;
   ConvertPlan& operator=(ConvertPlan&&) noexcept;
@@ -61,7 +62,8 @@ class ConvertPlan {
   Status write(const std::string& path, ThreadPool& pool, const std::function<void(uint64_t)>& progress = nullptr,
                const std::atomic<bool>* stop = nullptr);
 
-  struct State;  // convert_state.h
+  struct State;                            // convert_state.h
+  std::unique_ptr<State> take_state() &&;  // for other ways to use a plan
 
  private:
   explicit ConvertPlan(std::unique_ptr<State> state);

@@ -26,7 +26,8 @@ struct ConvertPlan::State {
   std::optional<uint32_t> file_type;
   std::vector<std::string> warnings;
   std::vector<ConvertedTensor> tensors;
-  std::vector<Rows> rows;  // of each tensor
+  std::vector<Rows> rows;                       // of each tensor
+  std::vector<const ImatrixEntry*> importance;  // of each tensor; null: it is encoded without
 };
 
 // Every metadata key, in llama.cpp's order; general.file_type only once it is chosen.

@@ -128,24 +128,30 @@ class Planner {
 
   Status match_imatrix() {
     const Imatrix* imatrix = plan_.options.imatrix;
-    size_t n_found = 0, n_wanted = 0;
+    if (imatrix != nullptr) TAMIS_TRY_STATUS(check_names(*imatrix));
     for (QuantizedTensor& tensor : plan_.tensors) {
       if (tensor.from == tensor.choice.type || dtype_info(tensor.choice.type).block_len == 1) continue;
-      ++n_wanted;
       if (imatrix != nullptr) {
         const auto found = imatrix->entries.find(plan_.source.tensors()[tensor.source].name);
         if (found != imatrix->entries.end()) {
           TAMIS_TRY_STATUS(check_entry(tensor, found->second));
         }
       }
-      n_found += tensor.importance != nullptr;
       const bool is_needed = needs_imatrix(tensor.name, tensor.choice.type, *plan_.options.recipe.recipe);
       if (is_needed && tensor.importance == nullptr && plan_.missing_imatrix.empty())
         plan_.missing_imatrix =
             fmt::format("{} as {}", escape_for_display(tensor.name), dtype_name(tensor.choice.type));
     }
-    if (imatrix != nullptr && n_found == 0 && n_wanted > 0)
-      plan_.warnings.push_back("the imatrix names none of the tensors that are quantized");
+    return {};
+  }
+
+  Status check_names(const Imatrix& imatrix) {
+    const auto foreign =
+        foreign_entries(imatrix, [&](std::string_view name) { return plan_.source.find_tensor(name) != nullptr; });
+    if (!foreign) return tl::unexpected<Error>(with_file(foreign.error(), plan_.options.imatrix_path));
+    if (!foreign->empty())
+      plan_.warnings.push_back(fmt::format("the imatrix has {} entries for tensors that the model lacks, such as {}",
+                                           foreign->size(), escape_for_display(foreign->front())));
     return {};
   }
 
@@ -157,7 +163,7 @@ class Planner {
       plan_.warnings.push_back(fits.error().message + "; it is encoded without");
       return {};
     }
-    if (!fits) return tl::unexpected<Error>(fits.error());
+    if (!fits) return tl::unexpected<Error>(with_file(fits.error(), plan_.options.imatrix_path));
     tensor.importance = &entry;
     std::string unseen;
     size_t n_unseen = 0;

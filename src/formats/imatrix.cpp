@@ -308,6 +308,18 @@ Status merge_imatrix(Imatrix& into, const Imatrix& other) {
   return {};
 }
 
+Result<std::vector<std::string>> foreign_entries(const Imatrix& imatrix,
+                                                 const std::function<bool(std::string_view name)>& has_tensor) {
+  std::vector<std::string> out;
+  for (const auto& [name, entry] : imatrix.entries)
+    if (!has_tensor(name)) out.push_back(name);
+  if (!out.empty() && out.size() == imatrix.entries.size())
+    return fail(ErrorCode::shape,
+                "an importance matrix of another model: none of its {} entries (\"{}\", …) names a tensor of this one",
+                out.size(), escape_for_display(out[0]));
+  return out;
+}
+
 Result<Importance> imatrix_importance(const ImatrixEntry& entry, std::string_view name, uint64_t n_mat, uint64_t n_cols,
                                       uint64_t mat_idx) {
   const auto n_wanted = checked_mul(n_mat, n_cols);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,6 +55,11 @@ Status write_imatrix(const Imatrix& imatrix, const std::string& path, ImatrixFor
 // place of a double and the order of the data sets. Errors: shape, naming the tensor, when the columns or the experts
 // differ.
 Status merge_imatrix(Imatrix& into, const Imatrix& other);
+
+// The entries that name no tensor of a model, in order. Errors: shape when none of them does: an importance matrix of
+// another model.
+Result<std::vector<std::string>> foreign_entries(const Imatrix& imatrix,
+                                                 const std::function<bool(std::string_view name)>& has_tensor);
 
 // The importance of the columns of one matrix: mean squares, [n_cols].
 struct Importance {
