@@ -3,6 +3,7 @@
 
 #include "api/backends.h"
 #include "api/model_state.h"
+#include "api/open_engine.h"
 #include "api/seam.h"
 #include "engine/session.h"
 
@@ -23,9 +24,7 @@ tamis::Result<std::shared_ptr<LanguageModel::State>> load_state(const std::strin
   TAMIS_TRY(engine_options.kv_types, make_kv_types(options.cache_type_k, options.cache_type_v, options.backend));
   engine_options.tokenizer.pre = options.pre;
   engine_options.trace_dir = options.trace_dir;
-  auto engine = Engine::load(path, std::move(backend), engine_options);
-  if (!engine) return tl::unexpected<tamis::Error>(as_file_error(with_file(std::move(engine).error(), path)));
-  state->engine = *std::move(engine);
+  TAMIS_TRY(state->engine, open_engine(path, std::move(backend), engine_options, *state->pool));
   return state;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/load_engine.h"
 
 #include "api/backends.h"
+#include "api/open_engine.h"
 #include "base/huge_pages.h"
 #include "base/log.h"
 #include "cli/model_path.h"
@@ -62,9 +63,8 @@ Result<std::shared_ptr<const Engine>> load_other_engine(const Args& args, Engine
   const auto given = [&](std::string_view name) { return args.has(name) ? args.text(name) : std::string(); };
   TAMIS_TRY(options.kv_types, make_kv_types(given("-ctk"), given("-ctv"), other.backend));
   TAMIS_TRY(std::unique_ptr<Backend> backend, make_backend(other.backend, other.activations, &pool, other.layout));
-  auto engine = Engine::load(path, std::move(backend), options);
-  if (!engine) return tl::unexpected<Error>(as_file_error(with_file(std::move(engine).error(), path)));
-  for (const std::string& warning : (*engine)->warnings()) log_warning("{}", warning);
+  TAMIS_TRY(auto engine, open_engine(path, std::move(backend), options, pool));
+  for (const std::string& warning : engine->warnings()) log_warning("{}", warning);
   return engine;
 }
 

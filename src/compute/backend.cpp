@@ -6,6 +6,12 @@
 
 namespace tamis {
 
+Result<std::unique_ptr<WeightStorage>> Backend::load_affine(std::string_view tensor, const AffineRows&, uint64_t,
+                                                            uint64_t) {
+  return fail(ErrorCode::unsupported, "{}: backend {} has no form for packed codes", escape_for_display(tensor),
+              name());
+}
+
 void Backend::qkv(TensorView x, std::span<const Linear, 3> linears, std::span<const TensorView, 3> out) {
   for (size_t i = 0; i < 3; ++i) matmul(x, linears[i], out[i]);
 }

@@ -23,6 +23,7 @@
 #include "base/shape.h"
 #include "compute/kv_cache.h"
 #include "compute/tensor.h"
+#include "quants/affine_rows.h"
 
 namespace tamis {
 
@@ -128,6 +129,15 @@ class Backend {
   virtual Result<std::unique_ptr<WeightStorage>> load_table(std::string_view name, DType dtype, const Shape& shape,
                                                             std::span<const std::byte> bytes) {
     return load_weight(name, dtype, shape, bytes);
+  }
+  // The same for rows [first_row, first_row + n_rows) of packed codes, which are copied: `rows` need not outlive the
+  // call. The storage's dtype is f32, what the weights are as numbers. Errors: unsupported where the backend has no
+  // form for them; out_of_memory.
+  virtual Result<std::unique_ptr<WeightStorage>> load_affine(std::string_view name, const AffineRows& rows,
+                                                             uint64_t first_row, uint64_t n_rows);
+  // resident_bytes() of what load_affine would make.
+  virtual std::optional<uint64_t> affine_bytes(const AffineShape& shape, uint64_t n_rows) const {
+    return weight_bytes(DType::f32, Shape{n_rows, shape.n_in});
   }
   // Told, while a matrix is taken in, of bytes that its storage will not multiply from: a mapped file's pages can be
   // given back before the whole matrix is read. Called between parts, by the thread that loads.

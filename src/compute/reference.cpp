@@ -27,6 +27,12 @@ class ReferenceWeight final : public WeightStorage {
  public:
   ReferenceWeight(DType dtype, size_t n_out, size_t n_in, const std::byte* bytes, size_t row_bytes)
       : WeightStorage(dtype, n_out, n_in), bytes_(bytes), row_bytes_(row_bytes) {}
+  // Of numbers of its own.
+  ReferenceWeight(size_t n_out, size_t n_in, std::unique_ptr<float[]> values)
+      : ReferenceWeight(DType::f32, n_out, n_in, reinterpret_cast<const std::byte*>(values.get()),
+                        n_in * sizeof(float)) {
+    own_ = std::move(values);
+  }
 
   void decode_row(size_t i, std::span<float> out) const { decode(dtype(), bytes_ + i * row_bytes_, out); }
   size_t resident_bytes() const override { return n_out() * row_bytes_; }
@@ -34,6 +40,7 @@ class ReferenceWeight final : public WeightStorage {
  private:
   const std::byte* bytes_;
   size_t row_bytes_;
+  std::unique_ptr<float[]> own_;
 };
 
 const ReferenceWeight& reference_weight(const WeightStorage& weight) {
@@ -61,6 +68,8 @@ class ReferenceBackend final : public Backend {
 
   Result<std::unique_ptr<WeightStorage>> load_weight(std::string_view name, DType dtype, const Shape& shape,
                                                      std::span<const std::byte> bytes) override;
+  Result<std::unique_ptr<WeightStorage>> load_affine(std::string_view name, const AffineRows& rows, uint64_t first_row,
+                                                     uint64_t n_rows) override;
   Result<Buffer> alloc(size_t n) override;
   void upload(std::span<const float> from, TensorView to) override {
     if (!from.empty()) std::memcpy(to.data, from.data(), from.size_bytes());
@@ -120,6 +129,20 @@ Result<std::unique_ptr<WeightStorage>> ReferenceBackend::load_weight(std::string
                 shape.to_string(), dtype_name(dtype));
   }
   return std::make_unique<ReferenceWeight>(dtype, n_out, n_in, bytes.data(), *row_bytes);
+}
+
+// Decoded: there is no file to decode from later.
+Result<std::unique_ptr<WeightStorage>> ReferenceBackend::load_affine(std::string_view name, const AffineRows& rows,
+                                                                     uint64_t first_row, uint64_t n_rows) {
+  const uint64_t n_in = rows.shape().n_in;
+  const auto n = checked_mul(n_rows, n_in);
+  std::unique_ptr<float[]> values(n ? new (std::nothrow) float[*n] : nullptr);
+  if (values == nullptr)
+    return fail(ErrorCode::out_of_memory, "{}: no memory for {} x {} floats", escape_for_display(name), n_rows, n_in);
+  for_ranges(n_rows, 1, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) decode_affine_row(rows, first_row + i, {values.get() + i * n_in, n_in});
+  });
+  return std::make_unique<ReferenceWeight>(n_rows, n_in, std::move(values));
 }
 
 Result<Buffer> ReferenceBackend::alloc(size_t n) {

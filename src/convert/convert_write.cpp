@@ -1,7 +1,13 @@
 // Writing: a slab of rows at a time is read, encoded by all threads, measured where the source is packed, and written.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <unordered_map>
 
+#include "base/sparse_memory.h"
+#include "convert/checkpoint.h"
 #include "convert/convert_state.h"
 
 namespace tamis {
@@ -21,7 +27,7 @@ struct TensorImportance {
 class TensorWriter {
  public:
   TensorWriter(ConvertPlan::State& state, size_t i, ThreadPool& pool)
-      : state_(state), tensor_(state.tensors[i]), rows_(*state.rows[i]), pool_(pool) {
+      : state_(state), tensor_(state.tensors[i]), rows_(*state.rows[i]), entry_(state.importance[i]), pool_(pool) {
     row_bytes_ = tensor_.size_bytes / rows_.n_rows();
     rows_per_matrix_ = tensor_.shape.n_dims > 2 ? rows_.n_rows() / tensor_.shape[0] : rows_.n_rows();
     is_native_ = rows_.native_type() == tensor_.type;
@@ -29,13 +35,10 @@ class TensorWriter {
   }
 
   Status prepare() {
-    const bool is_block = dtype_info(tensor_.type).block_len > 1;
-    if (state_.options.imatrix == nullptr || !is_block || is_native_) return {};
-    const auto it = state_.options.imatrix->entries.find(tensor_.name);
-    if (it == state_.options.imatrix->entries.end()) return {};
+    if (entry_ == nullptr) return {};
     const uint64_t n_mat = rows_.n_rows() / rows_per_matrix_;
     for (uint64_t m = 0; m < n_mat; ++m) {
-      TAMIS_TRY(Importance importance, imatrix_importance(it->second, tensor_.name, n_mat, rows_.row_len(), m));
+      TAMIS_TRY(Importance importance, imatrix_importance(*entry_, tensor_.name, n_mat, rows_.row_len(), m));
       importance_.of_matrix.push_back(std::move(importance.values));
     }
     return {};
@@ -106,6 +109,7 @@ class TensorWriter {
   ConvertPlan::State& state_;
   ConvertedTensor& tensor_;
   const RowSource& rows_;
+  const ImatrixEntry* entry_;
   ThreadPool& pool_;
   TensorImportance importance_;
   uint64_t row_bytes_ = 0, rows_per_matrix_ = 1;
@@ -114,6 +118,66 @@ class TensorWriter {
 };
 
 }  // namespace
+
+bool is_checkpoint(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) && file_exists(path + "/config.json");
+}
+
+namespace {
+
+// Every matrix of the tensor as codes.
+bool is_affine(const ConvertedTensor& tensor, const RowSource& rows) {
+  for (uint64_t i = 0; i < tensor.shape.n_matrices(); ++i)
+    if (rows.affine(i) == nullptr) return false;
+  return true;
+}
+
+// Tensors as the checkpoint has them, in memory laid out as a file.
+Result<std::shared_ptr<SparseMemory>> fill_memory(ConvertPlan::State& state, ThreadPool& pool,
+                                                  const std::unordered_map<std::string, size_t>& affine) {
+  GgufWriter writer;
+  TAMIS_TRY_STATUS(add_all_keys(state, writer));
+  for (const ConvertedTensor& tensor : state.tensors)
+    TAMIS_TRY_STATUS(writer.add_tensor(tensor.name, tensor.type, tensor.shape));
+  const std::string head = writer.header();
+  TAMIS_TRY(auto memory, SparseMemory::create(head.size() + writer.data_bytes()));
+  std::memcpy(memory->bytes().data(), head.data(), head.size());
+  for (size_t i = 0; i < state.tensors.size(); ++i) {
+    if (affine.contains(state.tensors[i].name)) continue;
+    TensorWriter tensor(state, i, pool);
+    const std::span<std::byte> bytes =
+        memory->bytes().subspan(head.size() + writer.tensor_offset(i), state.tensors[i].size_bytes);
+    TAMIS_TRY_STATUS(state.set.check_unchanged());
+    TAMIS_TRY_STATUS(tensor.encode(0, state.rows[i]->n_rows(), bytes));
+    tensor.finish();
+  }
+  return memory;
+}
+
+}  // namespace
+
+Result<OpenCheckpoint> open_checkpoint(const std::string& folder, ThreadPool& pool, const ConvertOptions& options) {
+  TAMIS_TRY(ConvertPlan plan, ConvertPlan::make(folder, options));
+  const std::shared_ptr<ConvertPlan::State> state = std::move(plan).take_state();
+  std::unordered_map<std::string, size_t> affine;
+  for (size_t i = 0; i < state->tensors.size(); ++i) {
+    ConvertedTensor& tensor = state->tensors[i];
+    const RowSource& rows = *state->rows[i];
+    const bool is_codes = tensor.name != "token_embd.weight" && is_affine(tensor, rows);
+    if (is_codes) affine.emplace(tensor.name, i);
+    if (tensor.shape.n_dims > 1) tensor.type = is_codes || rows.is_packed() ? DType::f32 : rows.float_type();
+    tensor.size_bytes = *dtype_bytes(tensor.type, tensor.shape.n_elements());
+  }
+  TAMIS_TRY(auto memory, fill_memory(*state, pool, affine));
+  TAMIS_TRY(GgufFile file, GgufFile::open(std::move(memory)));
+  return OpenCheckpoint{std::move(file),
+                        [state, affine = std::move(affine)](std::string_view name, uint32_t matrix_idx) {
+                          const auto found = affine.find(std::string(name));
+                          return found == affine.end() ? nullptr : state->rows[found->second]->affine(matrix_idx);
+                        },
+                        state->warnings};
+}
 
 Status ConvertPlan::write(const std::string& path, ThreadPool& pool, const std::function<void(uint64_t)>& progress,
                           const std::atomic<bool>* stop) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/float16.h"
 #include "quants/q4_0.h"
@@ -41,11 +42,34 @@ struct Packed {
   std::vector<uint16_t> zeros;     // [n_groups, n_out]
 };
 
-class PackedRows final : public RowSource {
+// Inputs sorted by their groups, and the longest run of them that never crosses a group's end.
+struct GroupRuns {
+  std::vector<uint32_t> order;  // empty: they lie in order
+  uint32_t run_len = 0;         // 0: groups are no multiples of 32
+};
+
+GroupRuns runs_of(const Packed& packed) {
+  GroupRuns out;
+  std::vector<uint64_t> n_of_group(packed.n_groups);
+  for (const uint32_t group : packed.group_of) ++n_of_group[group];
+  for (const uint32_t len : {256u, 128u, 64u, 32u})
+    if (std::ranges::all_of(n_of_group, [len](uint64_t n) { return n % len == 0; })) {
+      out.run_len = len;
+      break;
+    }
+  out.order.resize(packed.n_in);
+  std::iota(out.order.begin(), out.order.end(), 0u);
+  std::ranges::stable_sort(out.order, {}, [&](uint32_t input) { return packed.group_of[input]; });
+  if (std::ranges::is_sorted(out.order)) out.order.clear();
+  return out;
+}
+
+class PackedRows final : public RowSource, public AffineRows {
  public:
   PackedRows(const SafetensorsSet& set, const SafeTensor& codes, Packed packed)
       : RowSource(packed.n_out, packed.n_in), set_(set), codes_(codes), packed_(std::move(packed)) {
     choose_native_type();
+    choose_affine();
   }
 
   Status read(uint64_t first, uint64_t n, std::span<float> out) const override {
@@ -58,6 +82,23 @@ class PackedRows final : public RowSource {
       }
     }
     return {};
+  }
+
+  const AffineRows* affine(uint64_t) const override { return runs_.run_len == 0 ? nullptr : this; }
+  bool is_packed() const override { return true; }
+  std::span<const uint32_t> order() const override { return runs_.order; }
+
+  // Codes from the middle of their range on: w = scale · (code − middle) + scale · (middle − zero).
+  void read(uint64_t row, uint64_t group_idx, Group& out) const override {
+    const auto bytes = set_.data(codes_);
+    const uint64_t first = group_idx * runs_.run_len;
+    const auto input = [&](uint64_t i) { return runs_.order.empty() ? first + i : runs_.order[first + i]; };
+    for (uint64_t i = 0; i < runs_.run_len; ++i)
+      out.codes[i] = static_cast<int8_t>(static_cast<int>(code_of(bytes, input(i), row)) - middle());
+    const uint64_t at = uint64_t{packed_.group_of[input(0)]} * packed_.n_out + row;
+    const int shift = middle() - static_cast<int>(packed_.zeros[at]);
+    out.scale = packed_.scales[at];
+    out.offset = shift == 0 ? -0.0f : packed_.scales[at] * static_cast<float>(shift);
   }
 
   std::optional<DType> native_type() const override { return native_; }
@@ -81,6 +122,12 @@ class PackedRows final : public RowSource {
   void give_back() const override { set_.give_back(codes_); }
 
  private:
+  uint32_t code_of(std::span<const std::byte> bytes, uint64_t input, uint64_t out) const {
+    return packed_.how.method == "awq" ? awq_code(bytes, input * (packed_.n_out / 8), out)
+                                       : packed_code(bytes, out, packed_.n_out, input, packed_.how.bits);
+  }
+  int middle() const { return 1 << (packed_.how.bits - 1); }
+
   // [n, n_in], from a matrix stored input by input.
   std::vector<uint8_t> codes_of(uint64_t first, uint64_t n) const {
     std::vector<uint8_t> codes(n * packed_.n_in);
@@ -88,9 +135,7 @@ class PackedRows final : public RowSource {
     for (uint64_t c = 0; c < packed_.n_in; ++c) {
       for (uint64_t r = 0; r < n; ++r) {
         const uint64_t out = first + r;
-        codes[r * packed_.n_in + c] = static_cast<uint8_t>(
-            packed_.how.method == "awq" ? awq_code(bytes, c * (packed_.n_out / 8), out)
-                                        : packed_code(bytes, out, packed_.n_out, c, packed_.how.bits));
+        codes[r * packed_.n_in + c] = static_cast<uint8_t>(code_of(bytes, c, out));
       }
     }
     return codes;
@@ -104,6 +149,19 @@ class PackedRows final : public RowSource {
   }
 
  private:
+  // Every product is exact where scales have 11 bits (8 of the code, 9 of its offset); without offsets there is but one
+  // rounding, read()'s own.
+  void choose_affine() {
+    const bool has_offset =
+        std::ranges::any_of(packed_.zeros, [&](uint16_t zero) { return static_cast<int>(zero) != middle(); });
+    const bool is_short = std::ranges::all_of(packed_.scales, [](float scale) {
+      return f16_to_f32(f32_to_f16(scale)) == scale || bf16_to_f32(f32_to_bf16(scale)) == scale;
+    });
+    if (!is_short && has_offset) return;
+    runs_ = runs_of(packed_);
+    set_shape({packed_.n_out, packed_.n_in, runs_.run_len, packed_.how.bits == 8 ? 8u : 4u, has_offset});
+  }
+
   void choose_native_type() {
     const uint32_t bits = packed_.how.bits;
     const uint16_t middle = static_cast<uint16_t>(1u << (bits - 1));
@@ -141,6 +199,7 @@ class PackedRows final : public RowSource {
   const SafeTensor& codes_;
   const Packed packed_;
   std::optional<DType> native_;
+  GroupRuns runs_;
 };
 
 tl::unexpected<Error> bad_shape(const SafetensorsSet& set, const SafeTensor& tensor, std::string expected) {

@@ -179,6 +179,14 @@ class KeyWriter {
     return std::optional<double>(value->as_double());
   }
 
+  Result<std::optional<uint64_t>> scaling_length(const Json& rope, std::string_view key) const {
+    TAMIS_TRY(const auto value, scaling_number(rope, key));
+    if (!value) return std::optional<uint64_t>();
+    if (!(*value >= 1 && *value <= 4294967295.0))
+      return config_.bad(key, fmt::format("{}", *value), "a length of 1 to 4294967295");
+    return std::optional<uint64_t>(static_cast<uint64_t>(*value));
+  }
+
   Status add_scaling(const Json& rope) {
     const std::string type = config_.rope_type();
     if (type == "default" || type == "mrope") return {};
@@ -191,8 +199,8 @@ class KeyWriter {
     TAMIS_TRY_STATUS(writer_.add_string(prefix_ + "rope.scaling.type", type));
     TAMIS_TRY_STATUS(add_f32("rope.scaling.factor", *factor));
     if (type == "linear") return {};
-    TAMIS_TRY(const auto original, scaling_number(rope, "original_max_position_embeddings"));
-    if (original) TAMIS_TRY_STATUS(add_u32("rope.scaling.original_context_length", static_cast<uint64_t>(*original)));
+    TAMIS_TRY(const auto original, scaling_length(rope, "original_max_position_embeddings"));
+    if (original) TAMIS_TRY_STATUS(add_u32("rope.scaling.original_context_length", *original));
     TAMIS_TRY(const auto fast, scaling_number(rope, "beta_fast"));
     TAMIS_TRY(const auto slow, scaling_number(rope, "beta_slow"));
     if (fast) TAMIS_TRY_STATUS(add_f32("rope.scaling.yarn_beta_fast", *fast));
@@ -211,8 +219,8 @@ class KeyWriter {
   Status add_longrope(const Json& rope) {
     TAMIS_TRY(const auto context, config_.uint("max_position_embeddings"));
     TAMIS_TRY(auto original, config_.uint("original_max_position_embeddings"));
-    TAMIS_TRY(const auto inner, scaling_number(rope, "original_max_position_embeddings"));
-    if (!original && inner) original = static_cast<uint64_t>(*inner);
+    TAMIS_TRY(const auto inner, scaling_length(rope, "original_max_position_embeddings"));
+    if (!original) original = inner;
     if (!context || !original || *original < 2) return missing("original_max_position_embeddings");
     const double scale = static_cast<double>(*context) / static_cast<double>(*original);
     TAMIS_TRY(const auto given, scaling_number(rope, "attention_factor"));
@@ -255,8 +263,10 @@ Result<std::vector<float>> factor_list(const HfConfig& config, const Json& rope,
     return config.bad(key, "no such list", fmt::format("{} numbers", n_pairs));
   std::vector<float> out;
   for (const Json& value : list->as_array()) {
-    if (!value.is_number() || !(value.as_double() > 0)) return config.bad(key, value.dump(), "numbers above 0");
-    out.push_back(static_cast<float>(value.as_double()));
+    const float factor = value.is_number() ? static_cast<float>(value.as_double()) : 0.0f;
+    if (!(factor > 0) || !std::isfinite(factor))
+      return config.bad(key, escape_for_display(value.dump(), 40), "numbers above 0 that float32 can hold");
+    out.push_back(factor);
   }
   return out;
 }
@@ -270,7 +280,7 @@ Result<std::vector<float>> llama3_factors(const HfConfig& config, const Json& ro
   for (size_t i = 0; i < 4; ++i) {
     const Json* value = rope.find(keys[i].first);
     values[i] = value != nullptr && value->is_number() ? value->as_double() : keys[i].second;
-    if (!(values[i] > 0)) return config.bad(keys[i].first, value->dump(), "a number above 0");
+    if (!(values[i] >= 1e-9 && values[i] <= 1e9)) return config.bad(keys[i].first, value->dump(), "1e-9 to 1e9");
   }
   const auto [factor, low, high, original] = values;
   if (low == high) return config.bad("low_freq_factor", fmt::format("{}", low), "another than high_freq_factor");

@@ -12,6 +12,7 @@ class Wrapped : public RowSource {
   Wrapped(Rows source, uint64_t n_rows, uint64_t row_len) : RowSource(n_rows, row_len), source_(std::move(source)) {}
   DType float_type() const override { return source_->float_type(); }
   std::string describe() const override { return source_->describe(); }
+  bool is_packed() const override { return source_->is_packed(); }
   void give_back() const override { source_->give_back(); }
 
  protected:
@@ -21,7 +22,9 @@ class Wrapped : public RowSource {
 class PermutedRows final : public Wrapped {
  public:
   PermutedRows(Rows source, uint64_t n_rows, uint64_t row_len, uint64_t head_dim, bool is_inverse)
-      : Wrapped(std::move(source), n_rows, row_len), head_dim_(head_dim), is_inverse_(is_inverse) {}
+      : Wrapped(std::move(source), n_rows, row_len), head_dim_(head_dim), is_inverse_(is_inverse) {
+    if (const AffineRows* const codes = source_->affine(0)) affine_ = std::make_unique<PermutedCodes>(*this, *codes);
+  }
 
   Status read(uint64_t first, uint64_t n, std::span<float> out) const override {
     for (uint64_t r = 0; r < n; ++r)
@@ -37,7 +40,25 @@ class PermutedRows final : public Wrapped {
     return {};
   }
 
+  const AffineRows* affine(uint64_t) const override { return affine_.get(); }
+
  private:
+  class PermutedCodes final : public AffineRows {
+   public:
+    PermutedCodes(const PermutedRows& rows, const AffineRows& codes) : rows_(rows), codes_(codes) {
+      set_shape(codes.shape());
+    }
+    std::span<const uint32_t> order() const override { return codes_.order(); }
+    void read(uint64_t row, uint64_t group_idx, Group& out) const override {
+      codes_.read(rows_.from(row), group_idx, out);
+    }
+    void give_back() const override { codes_.give_back(); }
+
+   private:
+    const PermutedRows& rows_;
+    const AffineRows& codes_;
+  };
+
   uint64_t from(uint64_t row) const {
     const uint64_t head = row / head_dim_ * head_dim_, i = row % head_dim_, half = head_dim_ / 2;
     return head + (is_inverse_ ? i % half * 2 + i / half : i % 2 * half + i / 2);
@@ -45,6 +66,7 @@ class PermutedRows final : public Wrapped {
 
   uint64_t head_dim_;
   bool is_inverse_;
+  std::unique_ptr<PermutedCodes> affine_;
 };
 
 class OffsetRows final : public Wrapped {
@@ -103,6 +125,12 @@ class StackedRows final : public RowSource {
     for (const Rows& part : parts_)
       if (part->float_type() != parts_[0]->float_type()) return DType::f32;
     return parts_[0]->float_type();
+  }
+  const AffineRows* affine(uint64_t matrix_idx) const override {
+    return matrix_idx < parts_.size() ? parts_[matrix_idx]->affine(0) : nullptr;
+  }
+  bool is_packed() const override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const Rows& part) { return part->is_packed(); });
   }
   std::string describe() const override { return parts_[0]->describe(); }
   void give_back() const override {

@@ -15,6 +15,7 @@
 #include "base/shape.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "quants/affine_rows.h"
 
 namespace tamis {
 
@@ -33,6 +34,12 @@ class RowSource {
   virtual bool is_native_exact() const { return true; }
   // The same rows as blocks of native_type(). Requires: it has one.
   virtual Status write_native(uint64_t first, uint64_t n, std::span<std::byte> out) const;
+
+  // The matrix (of a stack: matrix `matrix_idx`) as integer codes, rows in the order read() has; null where there are
+  // none, or not all of it can be said so. Lives as long as this.
+  virtual const AffineRows* affine(uint64_t /*matrix_idx*/) const { return nullptr; }
+  // Whether it is stored as integer codes with scales.
+  virtual bool is_packed() const { return false; }
 
   // The float type that holds every value: what `--type auto` writes.
   virtual DType float_type() const = 0;

@@ -8,11 +8,17 @@
 
 #include "base/dtype.h"
 #include "cpu/kernels/affine.h"
+#include "quants/affine_rows.h"
 
 namespace tamis::cpu {
 
 // Null for types that are not affine in groups of 16 or more.
 const AffineFormat* affine_format(DType dtype);
+
+// The form of packed codes.
+constexpr AffineFormat packed_format(const AffineShape& shape) {
+  return {32, shape.group_len, shape.code_bits, shape.code_bits == 4 ? 8 : 0, shape.has_offset};
+}
 
 // Bytes of one panel. Requires: n_in a multiple of the format's group and block.
 constexpr size_t affine_panel_bytes(const AffineFormat& format, size_t n_in) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/thread_pool.h"
 #include "cpu/affine.h"
@@ -18,12 +19,16 @@ class AffineWeight final : public CpuWeight {
   // they are multiplied. Requires: the type has an affine format. Errors: out_of_memory.
   static Result<std::unique_ptr<AffineWeight>> pack(DType dtype, const Shape& shape, const std::byte* rows,
                                                     const KernelTable& kernels, const Packing& packing, bool is_exact);
+  // The same of packed codes, inputs in their stored order. Requires: rows.shape() is one that packed_format takes.
+  static Result<std::unique_ptr<AffineWeight>> pack(const AffineRows& rows, uint64_t first_row, uint64_t n_rows,
+                                                    const KernelTable& kernels, ThreadPool* pool, bool is_exact);
 
   size_t resident_bytes() const override { return panels_.size(); }
   bool reads_file() const override { return false; }
   ColumnForm column_form() const override {
-    return is_exact_ ? ColumnForm::f32 : format_->block_len == 256 ? ColumnForm::q8_256 : ColumnForm::q8_32;
+    return is_exact_ ? ColumnForm::f32 : format_.block_len == 256 ? ColumnForm::q8_256 : ColumnForm::q8_32;
   }
+  std::span<const uint32_t> input_order() const override { return order_; }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
 
  protected:
@@ -32,9 +37,12 @@ class AffineWeight final : public CpuWeight {
  private:
   using CpuWeight::CpuWeight;
 
-  size_t panel_bytes() const { return affine_panel_bytes(*format_, n_in()); }
+  size_t panel_bytes() const { return affine_panel_bytes(format_, n_in()); }
 
-  const AffineFormat* format_ = nullptr;
+  Status allocate();
+
+  AffineFormat format_{};
+  std::vector<uint32_t> order_;
   bool is_exact_ = false;
   AlignedBytes panels_;
 };

@@ -2,7 +2,6 @@
 // attention.cpp, the rest in backend.cpp.
 #pragma once
 
-#include <array>
 #include <span>
 #include <vector>
 
@@ -45,6 +44,10 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<WeightStorage>> load_table(std::string_view name, DType dtype, const Shape& shape,
                                                     std::span<const std::byte> bytes) override;
   std::optional<uint64_t> weight_bytes(DType dtype, const Shape& shape) const override;
+  // Always in the group-affine form: no other holds them.
+  Result<std::unique_ptr<WeightStorage>> load_affine(std::string_view name, const AffineRows& rows, uint64_t first_row,
+                                                     uint64_t n_rows) override;
+  std::optional<uint64_t> affine_bytes(const AffineShape& shape, uint64_t n_rows) const override;
   Result<Buffer> alloc(size_t n) override;
   void upload(std::span<const float> from, TensorView to) override;
   void download(TensorView from, std::span<float> to) override;
@@ -86,12 +89,12 @@ class CpuBackend final : public Backend {
   struct LinearJob {
     const Linear* linear;
     TensorView out;
+    const Columns* columns = nullptr;  // filled in by pack_columns
   };
-  // Linear maps of the same columns.
+  // Linear maps of the same input.
   struct LinearGroup {
     TensorView x;
-    std::span<const LinearJob> jobs;
-    std::array<Columns, kColumnForms> columns;
+    std::span<LinearJob> jobs;
   };
 
   // fn(begin, end, thread_idx) over [0, n_items) on all threads, or at once when the work is too small to share (`cost`
@@ -106,14 +109,16 @@ class CpuBackend final : public Backend {
   }
   static constexpr size_t kSharedCost = 32768;  // below, waking the others costs more than it saves
 
-  // Fills in the groups' columns, in the forms their weights read; valid until the next call.
+  // Fills in the jobs' columns, in the forms and orders their weights read; valid until the next call.
   void pack_columns(std::span<LinearGroup> groups);
+  void choose_columns(std::span<LinearGroup> groups);
+  void order_columns();
   void pack_blocks(const Columns& columns, ColumnForm form, size_t n_blocks, size_t begin, size_t end) const;
   // The panels of all jobs of all groups, in one parallel loop; `activation` null or applied to the values of a group's
   // job 0, times job 1's.
   void run_groups(std::span<LinearGroup> groups, const Activation* activation);
-  void run_chunk(std::span<const LinearJob> jobs, PanelRange range, const std::array<Columns, kColumnForms>& columns,
-                 const Activation* activation, Scratch& scratch) const;
+  void run_chunk(std::span<const LinearJob> jobs, PanelRange range, const Activation* activation,
+                 Scratch& scratch) const;
   static void scale_and_shift(const Linear& linear, const PanelRange& range, float* tiles);
   static void write_tiles(const PanelRange& range, const float* tiles, TensorView out);
   void activate_range(float* x, const float* factor, size_t n, Activation activation) const;
@@ -125,7 +130,9 @@ class CpuBackend final : public Backend {
   CpuActivations activations_;
   CpuLayout layout_;
   std::shared_ptr<BufferPool> buffers_;
-  std::vector<int8_t> packed_;    // columns of the running op
+  std::vector<Columns> columns_;  // of the running op
+  std::vector<int8_t> packed_;    // their codes
+  std::vector<float> ordered_;    // inputs in the order that a weight reads them
   std::vector<Scratch> scratch_;  // [n_threads]
   RopeTable rope_tables_[2];      // full and windowed layers may rotate differently
   uint32_t rope_turn_ = 0;

@@ -73,6 +73,19 @@ Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view 
   return std::make_unique<FileWeight>(dtype, shape, bytes.data(), kernels_);
 }
 
+Result<std::unique_ptr<WeightStorage>> CpuBackend::load_affine(std::string_view, const AffineRows& rows,
+                                                               uint64_t first_row, uint64_t n_rows) {
+  TAMIS_TRY(auto packed,
+            AffineWeight::pack(rows, first_row, n_rows, kernels_, pool_, activations_ == CpuActivations::f32));
+  return std::unique_ptr<WeightStorage>(std::move(packed));
+}
+
+std::optional<uint64_t> CpuBackend::affine_bytes(const AffineShape& shape, uint64_t n_rows) const {
+  const auto n_panels = checked_pad(n_rows, kPanelRows);
+  if (!n_panels) return std::nullopt;
+  return checked_mul(*n_panels / kPanelRows, affine_panel_bytes(packed_format(shape), shape.n_in));
+}
+
 Result<std::unique_ptr<WeightStorage>> CpuBackend::load_table(std::string_view name, DType dtype, const Shape& shape,
                                                               std::span<const std::byte> bytes) {
   TAMIS_TRY_STATUS(check_size(name, dtype, shape, bytes.size()));

@@ -40,7 +40,52 @@ void CpuBackend::embed_rows(const WeightStorage& table, std::span<const int32_t>
   });
 }
 
+// One of each form and order that a group's weights read.
+void CpuBackend::choose_columns(std::span<LinearGroup> groups) {
+  size_t n_jobs = 0;
+  for (const LinearGroup& group : groups) n_jobs += group.jobs.size();
+  columns_.clear();
+  columns_.reserve(n_jobs);  // jobs point into it
+  for (const LinearGroup& group : groups) {
+    const size_t first = columns_.size();
+    for (LinearJob& job : group.jobs) {
+      const CpuWeight& weight = cpu_weight(*job.linear);
+      const ColumnForm form = weight.column_form();
+      const std::span<const uint32_t> order = weight.input_order();
+      auto found = columns_.begin() + static_cast<ptrdiff_t>(first);
+      while (found != columns_.end() && !(found->form == form && std::ranges::equal(found->order, order))) ++found;
+      if (found == columns_.end()) {
+        columns_.push_back(
+            {.x = group.x.data, .x_stride = group.x.n_cols, .n = group.x.n_rows, .form = form, .order = order});
+        found = columns_.end() - 1;
+      }
+      job.columns = &*found;
+    }
+  }
+}
+
+void CpuBackend::order_columns() {
+  size_t n_floats = 0;
+  for (const Columns& columns : columns_) n_floats += columns.order.empty() ? 0 : columns.n * columns.order.size();
+  if (n_floats == 0) return;
+  if (ordered_.size() < n_floats) ordered_.resize(n_floats);
+  float* out = ordered_.data();
+  for (Columns& columns : columns_) {
+    if (columns.order.empty()) continue;
+    const size_t n_in = columns.order.size();
+    for_ranges(columns.n, 0, n_in, [=, &columns](size_t begin, size_t end, uint32_t) {
+      for (size_t i = begin; i < end; ++i)
+        for (size_t k = 0; k < n_in; ++k) out[i * n_in + k] = columns.x[i * columns.x_stride + columns.order[k]];
+    });
+    columns.x = out;
+    columns.x_stride = n_in;
+    out += columns.n * n_in;
+  }
+}
+
 void CpuBackend::pack_columns(std::span<LinearGroup> groups) {
+  choose_columns(groups);
+  order_columns();
   struct Part {
     Columns* columns;
     ColumnForm form;
@@ -48,19 +93,12 @@ void CpuBackend::pack_columns(std::span<LinearGroup> groups) {
   };
   std::vector<Part> parts;
   size_t n_blocks = 0, n_bytes = 0, n_elements = 0;
-  for (LinearGroup& group : groups) {
-    for (const ColumnForm form : {ColumnForm::f32, ColumnForm::q8_32, ColumnForm::q8_256}) {
-      if (std::ranges::none_of(group.jobs,
-                               [=](const auto& job) { return cpu_weight(*job.linear).column_form() == form; }))
-        continue;
-      Columns& columns = group.columns[static_cast<size_t>(form)];
-      columns = {.x = group.x.data, .x_stride = group.x.n_cols, .n = group.x.n_rows};
-      if (form == ColumnForm::f32) continue;
-      parts.push_back({&columns, form, group.x.n_cols / form_block_len(form), n_blocks, n_bytes});
-      n_blocks += parts.back().n_blocks;
-      n_bytes += group.x.n_rows * parts.back().n_blocks * form_block_bytes(form);
-      n_elements += group.x.size();
-    }
+  for (Columns& columns : columns_) {
+    if (columns.form == ColumnForm::f32) continue;
+    parts.push_back({&columns, columns.form, columns.x_stride / form_block_len(columns.form), n_blocks, n_bytes});
+    n_blocks += parts.back().n_blocks;
+    n_bytes += columns.n * parts.back().n_blocks * form_block_bytes(columns.form);
+    n_elements += columns.n * columns.x_stride;
   }
   if (parts.empty()) return;
   if (packed_.size() < n_bytes) packed_.resize(n_bytes);
@@ -117,14 +155,13 @@ void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* act
       const size_t first = (part->n_panels + chunk - 1) / chunk * chunk - n_after;
       const size_t n_taken = is_reading ? std::min(end, part->end) - item : 1;
       run_chunk(part->jobs, {first, std::min(n_taken * chunk, part->n_panels - first), 0, part->group->x.n_rows},
-                part->group->columns, activation, scratch_[thread]);
+                activation, scratch_[thread]);
       item += n_taken;
     }
   });
 }
 
-void CpuBackend::run_chunk(std::span<const LinearJob> jobs, PanelRange range,
-                           const std::array<Columns, kColumnForms>& columns, const Activation* activation,
+void CpuBackend::run_chunk(std::span<const LinearJob> jobs, PanelRange range, const Activation* activation,
                            Scratch& scratch) const {
   const size_t n_columns = range.n_columns;
   const size_t tile_len = range.n_panels * std::min(n_columns, kColumnsTogether) * kPanelRows;
@@ -136,7 +173,7 @@ void CpuBackend::run_chunk(std::span<const LinearJob> jobs, PanelRange range,
     for (size_t j = 0; j < jobs.size(); ++j) {
       const CpuWeight& weight = cpu_weight(*jobs[j].linear);
       float* const tiles = scratch.tiles.data() + j * n;
-      weight.multiply(range, columns[static_cast<size_t>(weight.column_form())], scratch.panel, tiles);
+      weight.multiply(range, *jobs[j].columns, scratch.panel, tiles);
       scale_and_shift(*jobs[j].linear, range, tiles);
     }
     if (activation != nullptr) activate_range(scratch.tiles.data(), scratch.tiles.data() + n, n, *activation);
@@ -171,21 +208,21 @@ void CpuBackend::write_tiles(const PanelRange& range, const float* tiles, Tensor
 }
 
 void CpuBackend::matmul(TensorView x, const Linear& linear, TensorView out) {
-  const LinearJob job{&linear, out};
-  LinearGroup group{x, {&job, 1}, {}};
+  LinearJob job{&linear, out};
+  LinearGroup group{x, {&job, 1}};
   run_groups({&group, 1}, nullptr);
 }
 
 void CpuBackend::qkv(TensorView x, std::span<const Linear, 3> linears, std::span<const TensorView, 3> out) {
-  const LinearJob jobs[] = {{&linears[0], out[0]}, {&linears[1], out[1]}, {&linears[2], out[2]}};
-  LinearGroup group{x, jobs, {}};
+  LinearJob jobs[] = {{&linears[0], out[0]}, {&linears[1], out[1]}, {&linears[2], out[2]}};
+  LinearGroup group{x, jobs};
   run_groups({&group, 1}, nullptr);
 }
 
 void CpuBackend::gate_up(TensorView x, const Linear& gate, const Linear& up, Activation activation, TensorView out,
                          TensorView) {
-  const LinearJob jobs[] = {{&gate, out}, {&up, out}};
-  LinearGroup group{x, jobs, {}};
+  LinearJob jobs[] = {{&gate, out}, {&up, out}};
+  LinearGroup group{x, jobs};
   run_groups({&group, 1}, &activation);
 }
 
@@ -197,7 +234,7 @@ void CpuBackend::expert_gate_up(TensorView x, const Experts& experts, std::span<
   for (const ExpertRows& part : rows) {
     const TensorView to = out.rows(part.first, part.n);
     jobs.push_back({LinearJob{&experts.gate[part.expert_idx], to}, LinearJob{&experts.up[part.expert_idx], to}});
-    groups.push_back({x.rows(part.first, part.n), jobs.back(), {}});
+    groups.push_back({x.rows(part.first, part.n), jobs.back()});
   }
   run_groups(groups, &experts.activation);
 }
@@ -208,7 +245,7 @@ void CpuBackend::expert_down(TensorView x, const Experts& experts, std::span<con
   std::vector<LinearGroup> groups;
   for (const ExpertRows& part : rows) {
     jobs.push_back({&experts.down[part.expert_idx], out.rows(part.first, part.n)});
-    groups.push_back({x.rows(part.first, part.n), {&jobs.back(), 1}, {}});
+    groups.push_back({x.rows(part.first, part.n), {&jobs.back(), 1}});
   }
   run_groups(groups, nullptr);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/thread_pool.h"
 #include "compute/backend.h"
@@ -16,7 +17,6 @@ namespace tamis::cpu {
 // How a weight reads its columns: floats, or 8-bit codes with a scale per 32 or per 256 elements. It follows from the
 // weight's type, never from the batch.
 enum class ColumnForm : uint8_t { f32, q8_32, q8_256 };
-constexpr size_t kColumnForms = 3;
 
 // The elements of K that go together: what one unpacked panel of codes holds, and few enough that the columns' codes
 // stay in the nearest cache while planes stream past them.
@@ -32,6 +32,8 @@ struct Columns {
   size_t x_stride = 0;
   const int8_t* packed = nullptr;
   size_t n = 0;
+  ColumnForm form = ColumnForm::f32;
+  std::span<const uint32_t> order;  // element k of a column is element order[k] of the op's input; empty: element k
 
   // Few columns are one tile, and steps follow each other in it as if all of K were one.
   static size_t step_len(size_t n_columns, size_t n_in) { return n_columns <= 4 ? n_in : kStepLen; }
@@ -68,6 +70,8 @@ class CpuWeight : public WeightStorage {
   size_t rows_of_panel(size_t i) const { return std::min<size_t>(kPanelRows, n_out() - i * kPanelRows); }
 
   virtual ColumnForm column_form() const = 0;
+  // Which element of the input each weight of a row multiplies; empty: they go in order.
+  virtual std::span<const uint32_t> input_order() const { return {}; }
   // tiles [n_panels][n_columns][16] = panels · columns; rows past n_out are undefined.
   virtual void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const = 0;
 

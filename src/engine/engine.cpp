@@ -45,9 +45,10 @@ Result<uint64_t> check_kv_memory(const Hyper& hyper, uint32_t n_ctx, const KvTyp
 }
 
 // Weights in the backend's form and a full context, before anything is loaded.
-Status check_budget(const ModelPlan& plan, const Backend& backend, uint64_t kv_bytes_of_context, uint64_t budget) {
-  if (budget == 0) budget = usable_memory_bytes();
-  TAMIS_TRY(const ModelBytes bytes, model_bytes(plan, backend));
+Status check_budget(const ModelPlan& plan, const Backend& backend, uint64_t kv_bytes_of_context,
+                    const EngineOptions& options) {
+  const uint64_t budget = options.ram_budget_bytes != 0 ? options.ram_budget_bytes : usable_memory_bytes();
+  TAMIS_TRY(const ModelBytes bytes, model_bytes(plan, backend, options.affine));
   const auto weights = checked_add(bytes.weights, bytes.vectors);
   const auto needed = weights ? checked_add(*weights, kv_bytes_of_context) : std::nullopt;
   if (needed && (budget == 0 || *needed <= budget)) return {};
@@ -62,6 +63,11 @@ Result<std::shared_ptr<const Engine>> Engine::load(const std::string& path, std:
   GgufOptions file_options;
   file_options.limits = options.limits;
   TAMIS_TRY(const GgufFile file, GgufFile::open(path, file_options));
+  return load(file, std::move(backend), options);
+}
+
+Result<std::shared_ptr<const Engine>> Engine::load(const GgufFile& file, std::unique_ptr<Backend> backend,
+                                                   const EngineOptions& options) {
   TAMIS_TRY(const ModelPlan plan, plan_model(file, options.limits));
   std::shared_ptr<Engine> engine(new Engine);
   const uint32_t n_train = plan.hyper.n_ctx_train;
@@ -72,11 +78,12 @@ Result<std::shared_ptr<const Engine>> Engine::load(const std::string& path, std:
     TAMIS_TRY(engine->trace_, TensorTrace::create(options.trace_dir));
   }
   TAMIS_TRY(engine->kv_bytes_, check_kv_memory(plan.hyper, engine->n_ctx_, options.kv_types));
-  TAMIS_TRY_STATUS(check_budget(plan, *backend, engine->kv_bytes_, options.ram_budget_bytes));
+  TAMIS_TRY_STATUS(check_budget(plan, *backend, engine->kv_bytes_, options));
   if (options.has_tokenizer) {
     TAMIS_TRY(engine->tokenizer_, Tokenizer::from_gguf(file, options.tokenizer));
   }
-  TAMIS_TRY(engine->model_, load_model(file, *backend, {.n_ctx = engine->n_ctx_, .limits = options.limits}));
+  TAMIS_TRY(engine->model_,
+            load_model(file, *backend, {.n_ctx = engine->n_ctx_, .limits = options.limits, .affine = options.affine}));
   if (engine->n_ctx_ > n_train) {
     engine->model_.warnings.push_back(
         fmt::format("context of {} tokens is longer than the {} the model was trained for", engine->n_ctx_, n_train));

@@ -29,6 +29,7 @@ struct EngineOptions {
   uint64_t ram_budget_bytes = 0;  // most memory for weights and a full context; 0 = what this process may use
   TokenizerOptions tokenizer;
   Limits limits;
+  AffineTensors affine;   // matrices that are packed codes in place of the file's bytes; asked while loading only
   std::string trace_dir;  // every intermediate of every step is written there (engine/tensor_trace.h); "" = none
 };
 
@@ -40,6 +41,10 @@ class Engine {
   // Tokenizer::from_gguf and check_kv_types; out_of_memory when weights and the keys and values of a full context
   // exceed the budget.
   static Result<std::shared_ptr<const Engine>> load(const std::string& path, std::unique_ptr<Backend> backend,
+                                                    const EngineOptions& options = {});
+
+  // The same of a file that is open; errors are located in it.
+  static Result<std::shared_ptr<const Engine>> load(const GgufFile& file, std::unique_ptr<Backend> backend,
                                                     const EngineOptions& options = {});
 
   const Model& model() const { return model_; }

@@ -13,8 +13,8 @@ namespace {
 
 class Loader {
  public:
-  Loader(const GgufFile& file, Backend& backend, Model& model, bool is_tied)
-      : file_(file), backend_(backend), model_(model), is_tied_(is_tied) {}
+  Loader(const GgufFile& file, Backend& backend, Model& model, bool is_tied, const AffineTensors& affine)
+      : file_(file), backend_(backend), model_(model), is_tied_(is_tied), affine_(affine) {}
 
   // Takes one tensor in; its pages are given back where the backend has its own form of it.
   Status add(const PlannedTensor& planned) {
@@ -84,7 +84,23 @@ class Loader {
              planned.part == Part::bias ? planned.tensor->shape.n_elements() : planned.tensor->shape.n_rows()}};
   }
 
+  // Of packed codes: null where the tensor is what the file says.
+  const AffineRows* packed(const PlannedTensor& planned, uint32_t matrix_idx) const {
+    return affine_ ? affine_(planned.tensor->name, matrix_idx) : nullptr;
+  }
+
+  Status add_packed(const PlannedTensor& planned, const AffineRows& rows) {
+    uint64_t row = 0;
+    for (const auto& [linear, n_rows] : pieces_of(planned)) {
+      TAMIS_TRY(linear->weight, backend_.load_affine(planned.tensor->name, rows, row, n_rows));
+      row += n_rows;
+    }
+    rows.give_back();
+    return {};
+  }
+
   Status add_linear(const PlannedTensor& planned) {
+    if (const AffineRows* const rows = packed(planned, 0)) return add_packed(planned, *rows);
     const GgufTensor& tensor = *planned.tensor;
     const std::span<const std::byte> bytes = file_.data(tensor);
     const uint64_t row_bytes = tensor.size_bytes / tensor.shape.n_rows();
@@ -116,6 +132,11 @@ class Loader {
     const Shape shape{tensor.shape.n_rows() / n, tensor.shape.row_len()};
     const uint64_t expert_bytes = tensor.size_bytes / n;
     for (uint32_t i = 0; i < n; ++i) {
+      if (const AffineRows* const rows = packed(planned, i)) {
+        TAMIS_TRY(experts[first + i].weight, backend_.load_affine(tensor.name, *rows, 0, shape[0]));
+        rows->give_back();
+        continue;
+      }
       TAMIS_TRY(experts[first + i].weight,
                 backend_.load_weight(tensor.name, tensor.dtype, shape, bytes.subspan(i * expert_bytes, expert_bytes)));
       reads_file_ |= experts[first + i].weight->reads_file();
@@ -195,7 +216,8 @@ class Loader {
   const GgufFile& file_;
   Backend& backend_;
   Model& model_;
-  const bool is_tied_;       // the embedding is the output matrix too
+  const bool is_tied_;  // the embedding is the output matrix too
+  const AffineTensors& affine_;
   bool reads_file_ = false;  // a storage of the tensor being taken in works on the file's bytes
   std::vector<float> rope_freqs_, rope_long_, rope_short_;
 };
@@ -216,7 +238,7 @@ Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptio
   Model model{.file = file, .arch = std::move(plan.arch), .hyper = std::move(plan.hyper)};
   model.warnings = std::move(plan.warnings);
   model.layers.resize(model.hyper.n_layers);
-  Loader loader(file, backend, model, is_output_tied(plan));
+  Loader loader(file, backend, model, is_output_tied(plan), options.affine);
   backend.set_on_taken([&file](std::span<const std::byte> bytes) { file.give_back(bytes); });
   Status added;
   for (size_t i = 0; added && i < plan.tensors.size(); ++i) added = loader.add(plan.tensors[i]);

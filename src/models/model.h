@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,13 +13,19 @@
 #include "formats/gguf.h"
 #include "models/arch.h"
 #include "models/hyper.h"
+#include "quants/affine_rows.h"
 
 namespace tamis {
+
+// Matrices that a checkpoint holds as packed codes: of a tensor of the file, matrix `matrix_idx` (an expert of a stack;
+// else 0). Null: it is as the file says. Where there is one, the file's bytes of that tensor are not read.
+using AffineTensors = std::function<const AffineRows*(std::string_view tensor, uint32_t matrix_idx)>;
 
 struct LoadOptions {
   uint32_t n_ctx =
       0;  // context the caller will use; chooses LongRoPE's long or short factors. 0 = the model's training context
   Limits limits;
+  AffineTensors affine;
 };
 
 // One tensor of the file with its place in the model.
@@ -93,7 +100,7 @@ struct ModelBytes {
 };
 
 // What load_model would hold, without loading. Errors: out_of_memory when it does not fit 64 bits.
-Result<ModelBytes> model_bytes(const ModelPlan& plan, const Backend& backend);
+Result<ModelBytes> model_bytes(const ModelPlan& plan, const Backend& backend, const AffineTensors& affine = nullptr);
 
 // What every layer stores for a token.
 std::vector<KvLayerShape> kv_shapes(const Hyper& hyper);

@@ -37,7 +37,7 @@ bool add_to(uint64_t& sum, std::optional<uint64_t> bytes) {
 
 }  // namespace
 
-Result<ModelBytes> model_bytes(const ModelPlan& plan, const Backend& backend) {
+Result<ModelBytes> model_bytes(const ModelPlan& plan, const Backend& backend, const AffineTensors& affine) {
   ModelBytes bytes;
   for (const PlannedTensor& planned : plan.tensors) {
     const GgufTensor& tensor = *planned.tensor;
@@ -47,8 +47,11 @@ Result<ModelBytes> model_bytes(const ModelPlan& plan, const Backend& backend) {
     } else if (planned.slot == Slot::token_embd && !is_output_tied(plan)) {
       fits = add_to(bytes.tables, tensor.size_bytes);
     } else {
+      const AffineRows* const packed = affine ? affine(tensor.name, 0) : nullptr;
       for (const uint64_t n_rows : cuts_of(planned, plan.hyper))
-        fits = fits && add_to(bytes.weights, backend.weight_bytes(tensor.dtype, Shape{n_rows, tensor.shape.row_len()}));
+        fits = fits && add_to(bytes.weights,
+                              packed != nullptr ? backend.affine_bytes(packed->shape(), n_rows)
+                                                : backend.weight_bytes(tensor.dtype, {n_rows, tensor.shape.row_len()}));
     }
     if (!fits) return fail(ErrorCode::out_of_memory, "{}: its size does not fit", escape_for_display(tensor.name));
   }
