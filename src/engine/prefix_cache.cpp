@@ -139,7 +139,7 @@ CacheMiss PrefixChain::miss(std::span<const TokenId> tokens) const {
 
 KvPage PrefixChain::store(std::span<const TokenId> tokens, KvPage page) {
   if (KvPage stored = follow(tokens)) return stored;
-  cache_.insert(*end_, tokens, page);
+  cache_.insert(*end_, tokens, std::move(page));
   return follow(tokens);
 }
 

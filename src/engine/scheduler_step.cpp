@@ -226,9 +226,12 @@ void Scheduler::Loop::end_request(Request& request, const RequestFailure* failur
   ended_requests_.push_back(std::move(*it));  // whoever looks at it in this step may go on doing so
   requests_.erase(it);
   const std::lock_guard lock(mutex_);
-  if (!request.is_taken_up) --n_queued_;
-  move_average(seconds_per_request_, seconds_between(last_end_, now));
-  last_end_ = now;
+  if (request.is_taken_up) {  // an idle time before its first step is no time it took
+    move_average(seconds_per_request_, seconds_between(std::max(last_end_, request.first_step), now));
+    last_end_ = now;
+  } else {
+    --n_queued_;
+  }
   open_.erase(request.id);
   ended_.notify_all();
 }
