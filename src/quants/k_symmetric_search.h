@@ -1,16 +1,16 @@
 // The search of K-quants without minima: x ≈ d·s·q, codes q of −kCodes … kCodes − 1 and an integer s of −kScales …
 // kScales − 1 for each of sixteen groups, f16 d for the super-block. In three steps, for all groups at once:
 //
-//   1. each group alone: trial scales that put its largest magnitude on either end of the codes, the best real scale
-//      for the rounded codes in closed form; the best of each sign stays;
-//   2. a few d just above the largest scale / kScales, signed so that this scale may be −kScales: for each, integers s
-//      around both real scales, judged by the true error with codes rounded anew; and the textbook's d and integers,
-//      which no result is then worse than;
-//   3. d refitted in closed form to the best one's codes and integers, rounded to f16, and s searched again.
+//   1. each group alone: trial scales that put its largest magnitude near either end of the codes, inside or beyond.
+//      The codes that each rounds to are best at one real scale, and their error is a parabola around it;
+//   2. values of d from the largest of the groups' best scales / kScales upward, signed so that it may be −kScales. For
+//      each d, all trials of a group are judged at their nearest integer by the parabolas alone; the best few d stay;
+//   3. for these, integers around the ones found, judged by the true error with codes rounded anew; then once more
+//      after d was refitted in closed form and rounded to f16.
 //
-// Type says: Block, pack, kWeights, kIsUnbiased, kCodes, kScales and the effort: kTrials, kFirstTrial and kTrialStep
-// (levels beyond kCodes that the largest magnitude takes), kSteps values of d, kStep of scale between them, kRadius and
-// kFlipRadius (integers tried around the better and the other real scale), kRounds and kRoundRadius.
+// No result is worse than the textbook's d and integers. Type says: Block, pack, kWeights, kIsUnbiased, kCodes, kScales
+// and the effort: kTrials, kFirstTrial and kTrialStep (levels beyond kCodes that the largest magnitude takes), kSteps
+// values of d, kStep of scale between them, kKept of them, kRadius (integers tried to either side), kRounds of refits.
 #pragma once
 
 #include <cstring>
@@ -33,27 +33,22 @@ class KSymmetricSearch {
   using Block = GroupBlock<kSymmetricLen>;
 
   TAMIS_INLINE static void run(const Block& block, bool is_unbiased, SymmetricGroups& out) {
-    Lanes better, other;
-    const Lanes extreme = extremes(block);
-    fit_groups(block, extreme, better, other);
     constexpr auto kLevels = static_cast<float>(Type::kScales);
+    const Lanes extreme = extremes(block);
     const Lanes textbook = extreme * (-1.0f / static_cast<float>(Type::kCodes));
     State best{super_scale(textbook, kLevels), {}, kWorst};
-    sweep<0>(block, nearest_scale(textbook, best.d), best);
+    sweep<0>(block, nearest_integer(clamped_scale(textbook * inverse_or_zero(best.d))), best);
     best.error = super_sum<1>(best.error);
-    for (int step = 0; step < Type::kSteps; ++step) {
-      const float levels = kLevels - Type::kStep * static_cast<float>(step);
-      State state{super_scale(better, levels), {}, kWorst};
-      sweep<Type::kRadius>(block, nearest_scale(better, state.d), state);
-      sweep<Type::kFlipRadius>(block, nearest_scale(other, state.d), state);
-      keep_better(state, best);
-    }
-    for (int round = 0; round < Type::kRounds; ++round) {
-      State state = best;
-      state.d = refit(block, state);
-      state.error = kWorst;
-      sweep<Type::kRoundRadius>(block, state.scale, state);
-      keep_better(state, best);
+    Fits fits;
+    State starts[Type::kKept];
+    best_starts(fits, fit_groups(block, extreme, fits), starts);
+    for (State& state : starts) {
+      for (int round = 0; round <= Type::kRounds; ++round) {
+        if (round > 0) state.d = refit(block, state);
+        state.error = kWorst;
+        sweep<Type::kRadius>(block, state.scale, state);
+        keep_better(state, best);
+      }
     }
     finish(block, is_unbiased, best, out);
   }
@@ -85,9 +80,6 @@ class KSymmetricSearch {
     constexpr auto kEnd = static_cast<float>(Type::kScales);
     return clamped(value, -kEnd, kEnd - 1.0f);
   }
-  TAMIS_INLINE static Lanes nearest_scale(const Lanes& real, const Lanes& d) {
-    return nearest_integer(clamped_scale(real * inverse_or_zero(d)));
-  }
 
   // The best scale for the codes that x·inverse rounds to, and how much less its error is than Σwxx.
   TAMIS_INLINE static Fit fit_of(const Block& block, const Lanes& inverse) {
@@ -113,19 +105,46 @@ class KSymmetricSearch {
     return extreme;
   }
 
-  // Step 1: the best real scale, and the best of the other sign.
-  TAMIS_INLINE static void fit_groups(const Block& block, const Lanes& extreme, Lanes& better, Lanes& other) {
+  // Step 1: the trials' fits; returns each group's best scale.
+  using Fits = Fit[2 * Type::kTrials];
+  TAMIS_INLINE static Lanes fit_groups(const Block& block, const Lanes& extreme, Fits& fits) {
     const Lanes per_extreme = inverse_or_zero(extreme);
-    Fit low{0.0f, -kWorst, {}};
-    Fit high = low;
+    Fit best{0.0f, -kWorst, {}};
     for (int t = 0; t < Type::kTrials; ++t) {
       const float off = Type::kFirstTrial + Type::kTrialStep * static_cast<float>(Type::kTrials - 1 - t);
-      keep_better(fit_of(block, per_extreme * (-(static_cast<float>(Type::kCodes) + off))), low);
-      keep_better(fit_of(block, per_extreme * (static_cast<float>(Type::kCodes) - 1.0f + off)), high);
+      fits[2 * t] = fit_of(block, per_extreme * -(static_cast<float>(Type::kCodes) + off));
+      fits[2 * t + 1] = fit_of(block, per_extreme * (static_cast<float>(Type::kCodes) - 1.0f + off));
+      keep_better(fits[2 * t], best);
+      keep_better(fits[2 * t + 1], best);
     }
-    const LaneBits is_low = high.gain < low.gain;
-    better = choose(is_low, low.scale, high.scale);
-    other = choose(is_low, high.scale, low.scale);
+    return best.scale;
+  }
+
+  // Step 2: the d of least error if each group takes the codes of one of its fits, and the integers for these.
+  TAMIS_INLINE static void best_starts(const Fits& fits, const Lanes& scales, State (&starts)[Type::kKept]) {
+    for (State& start : starts) start = {0.0f, 0.0f, kWorst};
+    for (int step = 0; step < Type::kSteps; ++step) {
+      State state{super_scale(scales, static_cast<float>(Type::kScales) - Type::kStep * static_cast<float>(step)), 0.0f,
+                  kWorst};
+      const Lanes per_d = inverse_or_zero(state.d);
+      for (const Fit& fit : fits) {
+        const Lanes integer = nearest_integer(clamped_scale(fit.scale * per_d));
+        const Lanes off = integer * state.d - fit.scale;
+        const Lanes error = fit.wqq * off * off - fit.gain;
+        state.scale = choose(error < state.error, integer, state.scale);
+        state.error = smaller(error, state.error);
+      }
+      state.error = super_sum<1>(state.error);
+      for (State& kept : starts) {
+        const LaneBits is_less = state.error < kept.error;
+        const State old = kept;
+        kept = chosen(is_less, state, old);
+        state = chosen(is_less, old, state);
+      }
+    }
+  }
+  TAMIS_INLINE static State chosen(const LaneBits& mask, const State& yes, const State& no) {
+    return {choose(mask, yes.d, no.d), choose(mask, yes.scale, no.scale), choose(mask, yes.error, no.error)};
   }
   // Small scales come first and stay unless clearly beaten: an outlier alone in its group fits several, and a larger
   // one makes d too coarse for the other groups.

@@ -32,8 +32,8 @@ struct Search {
   static constexpr KWeights kWeights{{WeightExponent::quarter, NoImportance::square}, 2.0f};
   static constexpr bool kIsUnbiased = true;
   static constexpr int kCodes = 4, kScales = 32;
-  static constexpr int kTrials = 9, kSteps = 12, kRadius = 3, kFlipRadius = 1, kRounds = 2, kRoundRadius = 1;
-  static constexpr float kFirstTrial = -1.5f, kTrialStep = 0.3f, kStep = 0.6f;
+  static constexpr int kTrials = 12, kSteps = 12, kKept = 1, kRadius = 2, kRounds = 1;
+  static constexpr float kFirstTrial = -2.1f, kTrialStep = 0.3f, kStep = 0.6f;
 };
 
 }  // namespace

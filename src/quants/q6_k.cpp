@@ -30,8 +30,9 @@ struct Search {
   static constexpr KWeights kWeights{{WeightExponent::zero, NoImportance::square}, 0.0f};
   static constexpr bool kIsUnbiased = false;
   static constexpr int kCodes = 32, kScales = 128;
-  static constexpr int kTrials = 4, kSteps = 3, kRadius = 9, kFlipRadius = 7, kRounds = 2, kRoundRadius = 2;
-  static constexpr float kFirstTrial = -0.4f, kTrialStep = 0.3f, kStep = 1.1f;
+  // Coarser scales than the extreme needs (it lands 8 levels inside) are worth trying: their many codes fall anew.
+  static constexpr int kTrials = 16, kSteps = 16, kKept = 2, kRadius = 3, kRounds = 1;
+  static constexpr float kFirstTrial = -8.0f, kTrialStep = 0.6f, kStep = 2.2f;
 };
 
 }  // namespace
