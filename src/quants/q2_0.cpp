@@ -7,14 +7,37 @@ namespace tamis {
 namespace {
 
 struct Q2Levels {
-  static constexpr float kTrials[] = {
-      1.0f,     1.14f,    1.3f,    1.482f,  1.689f,  1.925f,  2.195f,  2.502f,  2.853f,  3.252f,  3.707f,  4.226f,
-      4.818f,   5.492f,   6.261f,  7.138f,  8.137f,  9.276f,  10.58f,  12.06f,  13.74f,  15.67f,  17.86f,  20.36f,
-      -0.6931f, -0.7831f, -0.885f, -1.0f,   -1.13f,  -1.277f, -1.443f, -1.63f,  -1.842f, -2.082f, -2.353f, -2.658f,
-      -3.004f,  -3.395f,  -3.836f, -4.335f, -4.898f, -5.535f, -6.254f, -7.067f, -7.986f, -9.024f, -10.2f,  -11.52f};
-  static constexpr float kNear = 0.12f;
   TAMIS_INLINE static Lanes nearest(const Lanes& v) { return nearest_integer(clamped(v, -1.0f, 2.0f)); }
 };
+using Search = ScaleSearch<Q2Levels, 64>;
+
+// The best d for the codes that d gives.
+TAMIS_INLINE float refitted(const Search& search, float d) {
+  const float inverse = d == 0.0f ? 0.0f : 1.0f / d;
+  Lanes xq{}, qq{};
+  for (size_t j = 0; j < 64; j += kLanes) {
+    const Lanes q = Q2Levels::nearest(load_lanes(search.x + j) * inverse);
+    const Lanes wq = load_lanes(search.w + j) * q;
+    xq += wq * load_lanes(search.x + j);
+    qq += wq * q;
+  }
+  const float square = sum_of_lanes(qq);
+  return square > 0.0f ? sum_of_lanes(xq) / square : d;
+}
+
+// A scale of either sign: the best of sixteen that put the largest magnitude on these levels, and where codes and scale
+// then agree. 0 for a block of zeros.
+TAMIS_INLINE float best_scale(const Search& search) {
+  constexpr float kTrials[kLanes] = {1.05f,  1.4f,   1.9f,  2.5f,   3.3f,   4.4f,   6.3f,  12.0f,
+                                     -0.75f, -0.95f, -1.2f, -1.55f, -2.05f, -2.75f, -4.2f, -8.0f};
+  const float extreme = search.signed_extreme();
+  if (std::fabs(extreme) < 0x1p-100f) return 0;
+  Search::Best best;
+  search.consider(load_lanes(kTrials) * (1.0f / extreme), best);
+  float d = best.d[largest_lane(best.gain)];
+  for (int round = 0; round < 3; ++round) d = refitted(search, d);
+  return d;
+}
 
 constexpr WeightRule kRule{WeightExponent::quarter, NoImportance::even};
 
@@ -36,8 +59,8 @@ TAMIS_WIDE void encode_q2_0(const float* row, const float* importance, std::byte
   for (size_t i = 0; i < n_blocks; ++i) {
     float x[64], w[64], levels[64];
     weights.block(i, x, w);
-    const ScaleSearch<Q2Levels, 64> search{x, w};
-    const float d = f16_to_f32(search.best_scale());
+    const Search search{x, w};
+    const float d = best_scale(search);
     search.levels(d, levels);
     BlockQ2_0 block;
     block.d = search.unbiased(d, levels);

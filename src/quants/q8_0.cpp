@@ -1,20 +1,29 @@
 // Encoders of Q8_0; layout and source in q8_0.h. The textbook one is byte for byte gguf-py quants.Q8_0.quantize.
 #include "quants/q8_0.h"
 
+#include "quants/k_search.h"  // as_stored
 #include "quants/scale_search.h"
 
 namespace tamis {
 namespace {
 
-// −128 is left out: both ends alike, and kernels that negate bytes cannot.
-struct Q8Levels {
-  static constexpr float kTrials[] = {127.0f, 126.5f, 126.1f, 125.7f, 125.2f, 124.8f, 124.3f, 123.8f,
-                                      123.3f, 122.8f, 122.2f, 121.6f, 127.3f, 127.6f, 128.0f, 128.5f};
-  static constexpr float kNear = 0.002f;
-  TAMIS_INLINE static Lanes nearest(const Lanes& v) { return nearest_integer(clamped(v, -127.0f, 127.0f)); }
-};
-
 constexpr WeightRule kRule{WeightExponent::quarter, NoImportance::even};
+
+// The f16 of least Σ w (x − d·q)² among sixteen that put the largest magnitude on 121.5 … 127.4 steps: within ±127, so
+// that nothing is clamped and −128, which kernels that negate bytes cannot have, does not come up.
+TAMIS_INLINE float best_scale(const float* x, const float* w) {
+  const float extreme = largest_of_lanes(larger(magnitude(load_lanes(x)), magnitude(load_lanes(x + 16))));
+  constexpr float kLevels[kLanes] = {127.0f, 127.4f, 126.6f, 126.2f, 125.8f, 125.4f, 125.0f, 124.6f,
+                                     124.2f, 123.8f, 123.4f, 123.0f, 122.6f, 122.2f, 121.8f, 121.5f};
+  const Lanes scale = as_stored(extreme / load_lanes(kLevels));
+  const Lanes inverse = inverse_or_zero(scale);
+  Lanes error{};
+  for (size_t j = 0; j < 32; ++j) {
+    const Lanes miss = x[j] - scale * nearest_integer(inverse * x[j]);
+    error += miss * miss * w[j];
+  }
+  return scale[largest_lane(-error)];
+}
 
 }  // namespace
 
@@ -30,10 +39,11 @@ TAMIS_WIDE void encode_q8_0(const float* row, const float* importance, std::byte
   for (size_t i = 0; i < n_blocks; ++i) {
     float x[32], w[32], levels[32];
     weights.block(i, x, w);
-    const ScaleSearch<Q8Levels, 32> search{x, w};
+    const float d = best_scale(x, w);
     BlockQ8_0 block;
-    block.d = search.best_scale();
-    search.levels(f16_to_f32(block.d), levels);
+    block.d = f32_to_f16(d);
+    for (size_t j = 0; j < 32; j += kLanes)
+      store_lanes(clamped(nearest_integer(load_lanes(x + j) * inverse_scale(d)), -127.0f, 127.0f), levels + j);
     for (size_t j = 0; j < 32; ++j) block.qs[j] = static_cast<int8_t>(levels[j]);
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }

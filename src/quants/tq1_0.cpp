@@ -15,19 +15,22 @@ uint8_t pack_digits(const float* values, int n, int stride, float inverse) {
   return static_cast<uint8_t>((number * 256 + 242) / 243);
 }
 
-// The digits of values · inverse, rounded.
-void pack_block(const float* values, float inverse, BlockTQ1_0& block) {
-  for (int m = 0; m < 32; ++m) block.qs[m] = pack_digits(values + m, 5, 32, inverse);
-  for (int m = 0; m < 16; ++m) block.qs[32 + m] = pack_digits(values + 160 + m, 5, 16, inverse);
-  for (int m = 0; m < 4; ++m) block.qh[m] = pack_digits(values + 240 + m, 4, 4, inverse);
+// Sixteen bytes of five levels each, `stride` apart.
+TAMIS_INLINE void pack_levels(const float* levels, size_t stride, uint8_t* qs) {
+  Lanes number{};
+  for (size_t i = 0; i < 5; ++i) number = number * 3.0f + (load_lanes(levels + i * stride) + 1.0f);
+  store_bytes(whole_numbers((number * 256.0f + 242.0f) / 243.0f), qs);  // as pack_digits: exact where it is whole
 }
 
 }  // namespace
 
 void encode_block(const float* values, BlockTQ1_0& block) {
   const float d = std::fabs(signed_extreme(values, 256));
+  const float inverse = inverse_scale(d);
   block.d = f32_to_f16(d);
-  pack_block(values, inverse_scale(d), block);
+  for (int m = 0; m < 32; ++m) block.qs[m] = pack_digits(values + m, 5, 32, inverse);
+  for (int m = 0; m < 16; ++m) block.qs[32 + m] = pack_digits(values + 160 + m, 5, 16, inverse);
+  for (int m = 0; m < 4; ++m) block.qh[m] = pack_digits(values + 240 + m, 4, 4, inverse);
 }
 
 TAMIS_WIDE void encode_tq1_0(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {
@@ -37,7 +40,10 @@ TAMIS_WIDE void encode_tq1_0(const float* row, const float* importance, std::byt
     weights.block(i, x, w);
     BlockTQ1_0 block;
     block.d = ternary_block(x, w, levels);
-    pack_block(levels, 1.0f, block);
+    pack_levels(levels, 32, block.qs);
+    pack_levels(levels + 16, 32, block.qs + 16);
+    pack_levels(levels + 160, 16, block.qs + 32);
+    for (int m = 0; m < 4; ++m) block.qh[m] = pack_digits(levels + 240 + m, 4, 4, 1.0f);
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }
 }
