@@ -20,9 +20,14 @@ const Json* of_layer_type(const Json* rope, std::string_view layer_type) {
 }  // namespace
 
 Result<HfConfig> HfConfig::read(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  TAMIS_TRY(const std::string text, read_text_file(path, kMaxConfigBytes));
+  return parse(text, path);
+}
+
+Result<HfConfig> HfConfig::parse(std::string_view text, const std::string& path) {
   HfConfig config;
-  config.path_ = folder + "/config.json";
-  TAMIS_TRY(const std::string text, read_text_file(config.path_, kMaxConfigBytes));
+  config.path_ = path;
   Result<Json> json = Json::parse(text, kConfigDepth);
   if (!json) return tl::unexpected<Error>(with_file(json.error(), config.path_));
   config.root_ = std::move(*json);

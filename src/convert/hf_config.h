@@ -19,6 +19,8 @@ class HfConfig {
  public:
   // Errors: not_found, io, format; unsupported for an architecture tamis does not have, naming it and the known ones.
   static Result<HfConfig> read(const std::string& folder);
+  // The same of the file's text; `path` is for messages.
+  static Result<HfConfig> parse(std::string_view text, const std::string& path);
 
   const ArchSpec& arch() const { return arch_; }
   const Json& json() const { return root_; }

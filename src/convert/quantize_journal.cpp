@@ -44,7 +44,7 @@ std::optional<std::string_view> take_line(std::string_view& text) {
 std::vector<Slab> parse(std::string_view text, uint64_t fingerprint, bool& is_ours) {
   std::vector<Slab> out;
   const auto first = take_line(text);
-  is_ours = first && *first == fmt::format("{}{:x}", kFirstWords, fingerprint);
+  is_ours = first && fmt::format("{}\n", *first) == QuantizeJournal::first_line(fingerprint);
   if (!is_ours) return out;
   while (auto line = take_line(text)) {
     const auto tensor = take_hex(*line), end = take_hex(*line), checksum = take_hex(*line);
@@ -63,7 +63,7 @@ uint64_t checksum_of(uint64_t tensor, uint64_t end, uint64_t bytes) {
 }
 
 // Of the file's bytes [begin, begin + n); nothing when they cannot be read.
-std::optional<uint64_t> sum_of(MappedFile& file, uint64_t begin, uint64_t n) {
+std::optional<uint64_t> sum_of(ByteSource& file, uint64_t begin, uint64_t n) {
   Fingerprint sum;
   std::vector<std::byte> piece(std::min(kPieceBytes, n));
   for (uint64_t at = 0; at < n; at += piece.size()) {
@@ -75,7 +75,7 @@ std::optional<uint64_t> sum_of(MappedFile& file, uint64_t begin, uint64_t n) {
   return sum.value();
 }
 
-bool begins_with(MappedFile& file, std::string_view head) {
+bool begins_with(ByteSource& file, std::string_view head) {
   std::string found(head.size(), '\0');
   const auto got = file.read_at(0, std::as_writable_bytes(std::span(found)));
   return got && *got == head.size() && found == head;
@@ -105,19 +105,26 @@ std::optional<WrittenUpTo> QuantizeJournal::proven(const std::string& path, cons
                                                    const GgufWriter& writer, uint64_t fingerprint) {
   const auto text = read_text_file(name_of(path), kMaxJournalBytes);
   if (!text) return std::nullopt;
+  const auto file = MappedFile::open(data_path);
+  if (file) return proven_by(*text, **file, writer, fingerprint);
+  MemorySource nothing({});
+  return proven_by(*text, nothing, writer, fingerprint);
+}
+
+std::optional<WrittenUpTo> QuantizeJournal::proven_by(std::string_view journal, ByteSource& data,
+                                                      const GgufWriter& writer, uint64_t fingerprint) {
   bool is_ours = false;
-  const std::vector<Slab> slabs = parse(*text, fingerprint, is_ours);
+  const std::vector<Slab> slabs = parse(journal, fingerprint, is_ours);
   if (!is_ours) return std::nullopt;
   WrittenUpTo out;
-  const auto file = MappedFile::open(data_path);
   const std::string head = writer.header();
-  if (!file || !begins_with(**file, head)) return out;
+  if (!begins_with(data, head)) return out;
   for (const Slab& slab : slabs) {
     if (slab.tensor != out.tensor || slab.end <= out.written_bytes || slab.tensor >= writer.n_tensors()) break;
     const uint64_t size = writer.tensor_bytes(out.tensor);
     if (slab.end > size) break;
     const uint64_t begin = head.size() + writer.tensor_offset(out.tensor) + out.written_bytes;
-    const auto sum = sum_of(**file, begin, slab.end - out.written_bytes);
+    const auto sum = sum_of(data, begin, slab.end - out.written_bytes);
     if (!sum || checksum_of(slab.tensor, slab.end, *sum) != slab.checksum) break;
     out.written_bytes = slab.end;
     if (slab.end == size) out = {out.tensor + 1, 0};
@@ -127,7 +134,7 @@ std::optional<WrittenUpTo> QuantizeJournal::proven(const std::string& path, cons
 
 Result<QuantizeJournal> QuantizeJournal::begin(const std::string& path, uint64_t fingerprint, WrittenUpTo start) {
   // What is proven keeps its lines: they are read before the file is emptied.
-  std::string kept = fmt::format("{}{:x}\n", kFirstWords, fingerprint);
+  std::string kept = first_line(fingerprint);
   if (start.tensor > 0 || start.written_bytes > 0) {
     TAMIS_TRY(const std::string text, read_text_file(name_of(path), kMaxJournalBytes));
     bool is_ours = false;
@@ -141,10 +148,18 @@ Result<QuantizeJournal> QuantizeJournal::begin(const std::string& path, uint64_t
   return QuantizeJournal(std::move(file));
 }
 
-Status QuantizeJournal::add(size_t tensor, uint64_t end, std::span<const std::byte> bytes) {
+std::string QuantizeJournal::first_line(uint64_t fingerprint) {
+  return fmt::format("{}{:x}\n", kFirstWords, fingerprint);
+}
+
+std::string QuantizeJournal::line_of(size_t tensor, uint64_t end, std::span<const std::byte> bytes) {
   Fingerprint sum;
   sum.add(bytes);
-  return file_.write(fmt::format("{:x} {:x} {:x}\n", tensor, end, checksum_of(tensor, end, sum.value())));
+  return fmt::format("{:x} {:x} {:x}\n", tensor, end, checksum_of(tensor, end, sum.value()));
+}
+
+Status QuantizeJournal::add(size_t tensor, uint64_t end, std::span<const std::byte> bytes) {
+  return file_.write(line_of(tensor, end, bytes));
 }
 
 }  // namespace tamis

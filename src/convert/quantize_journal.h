@@ -43,6 +43,13 @@ class QuantizeJournal {
   static std::optional<WrittenUpTo> proven(const std::string& path, const std::string& data_path,
                                            const GgufWriter& writer, uint64_t fingerprint);
 
+  // The same of the journal's text and the file's bytes.
+  static std::optional<WrittenUpTo> proven_by(std::string_view journal, ByteSource& data, const GgufWriter& writer,
+                                              uint64_t fingerprint);
+  // The journal's first line, and the one of bytes written to tensor `tensor` up to `end`.
+  static std::string first_line(uint64_t fingerprint);
+  static std::string line_of(size_t tensor, uint64_t end, std::span<const std::byte> bytes);
+
   // Begins the journal anew, with what is proven already. Errors: io.
   static Result<QuantizeJournal> begin(const std::string& path, uint64_t fingerprint, WrittenUpTo start);
   // Bytes of tensor `tensor` up to `end` are written: these, after the ones of the last call. Errors: io.

@@ -64,6 +64,8 @@ class SafetensorsSet {
   // model.safetensors or model-0000N-of-0000M.safetensors. Errors: not_found (folder without weights, shard or
   // tensor the index names), io, format.
   static Result<SafetensorsSet> open(const std::string& path);
+  // One file's bytes, from anywhere (tests, fuzzers). Keeps `source` alive. Requires: source->mapped().
+  static Result<SafetensorsSet> open(std::shared_ptr<ByteSource> source, const std::string& name);
 
   const std::vector<SafeTensor>& tensors() const { return tensors_; }
   const SafeTensor* find(std::string_view name) const;  // null when absent
@@ -72,7 +74,7 @@ class SafetensorsSet {
   void give_back(const SafeTensor& tensor) const;
   // Errors: io, naming the shard that changed its size since it was opened: its data must not be touched.
   Status check_unchanged() const;
-  const std::string& path(uint32_t file_idx) const { return files_[file_idx]->path(); }
+  const std::string& path(uint32_t file_idx) const { return files_[file_idx].path; }
   size_t n_files() const { return files_.size(); }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -81,11 +83,17 @@ class SafetensorsSet {
                                  ErrorCode code = ErrorCode::format) const;
 
  private:
+  struct File {
+    std::string path;
+    std::shared_ptr<ByteSource> source;
+    std::shared_ptr<MappedFile> on_disk;  // the source, where it is a file
+  };
   Status add_file(const std::string& path);
+  Status add(File file);
   static Result<SafetensorsSet> open_index(const std::string& index_path);
   static Result<SafetensorsSet> open_folder(const std::string& path);
 
-  std::vector<std::shared_ptr<MappedFile>> files_;
+  std::vector<File> files_;
   std::vector<SafeTensor> tensors_;
   std::unordered_map<std::string, size_t> by_name_;
   std::vector<std::string> warnings_;

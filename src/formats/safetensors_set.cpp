@@ -37,7 +37,11 @@ unsigned shard_count(const std::string& name) {
 
 Status SafetensorsSet::add_file(const std::string& path) {
   TAMIS_TRY(auto file, MappedFile::open(path));
-  TAMIS_TRY(auto tensors, read_safetensors_header(*file, path));
+  return add({path, file, file});
+}
+
+Status SafetensorsSet::add(File file) {
+  TAMIS_TRY(auto tensors, read_safetensors_header(*file.source, file.path));
   const auto file_idx = static_cast<uint32_t>(files_.size());
   files_.push_back(std::move(file));
   for (SafeTensor& tensor : tensors) {
@@ -120,22 +124,30 @@ Result<SafetensorsSet> SafetensorsSet::open(const std::string& path) {
   return set;
 }
 
+Result<SafetensorsSet> SafetensorsSet::open(std::shared_ptr<ByteSource> source, const std::string& name) {
+  SafetensorsSet set;
+  TAMIS_TRY_STATUS(set.add({name, std::move(source), nullptr}));
+  return set;
+}
+
 const SafeTensor* SafetensorsSet::find(std::string_view name) const {
   const auto it = by_name_.find(std::string(name));
   return it == by_name_.end() ? nullptr : &tensors_[it->second];
 }
 
 std::span<const std::byte> SafetensorsSet::data(const SafeTensor& tensor) const {
-  return files_[tensor.file_idx]->mapped().subspan(tensor.offset, tensor.size_bytes);
+  return files_[tensor.file_idx].source->mapped().subspan(tensor.offset, tensor.size_bytes);
 }
 
 void SafetensorsSet::give_back(const SafeTensor& tensor) const {
-  files_[tensor.file_idx]->give_back(tensor.offset, tensor.size_bytes);
+  const File& file = files_[tensor.file_idx];
+  if (file.on_disk != nullptr) file.on_disk->give_back(tensor.offset, tensor.size_bytes);
 }
 
 Status SafetensorsSet::check_unchanged() const {
-  for (const auto& file : files_)
-    if (file->size_changed()) return at(ErrorCode::io, file->path(), "the file changed its size while it was read");
+  for (const File& file : files_)
+    if (file.on_disk != nullptr && file.on_disk->size_changed())
+      return at(ErrorCode::io, file.path, "the file changed its size while it was read");
   return {};
 }
 
