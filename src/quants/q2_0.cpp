@@ -64,10 +64,12 @@ TAMIS_WIDE void encode_q2_0(const float* row, const float* importance, std::byte
     search.levels(d, levels);
     BlockQ2_0 block;
     block.d = search.unbiased(d, levels);
+    uint8_t codes[64];
+    for (size_t j = 0; j < 64; j += kLanes) store_bytes(whole_numbers(load_lanes(levels + j) + 1.0f), codes + j);
     for (size_t byte = 0; byte < 16; ++byte) {
-      const float* four = levels + 4 * byte;
-      block.qs[byte] = static_cast<uint8_t>(four[0] + 1.0f + 4.0f * (four[1] + 1.0f) + 16.0f * (four[2] + 1.0f) +
-                                            64.0f * (four[3] + 1.0f));
+      uint32_t four;
+      std::memcpy(&four, codes + 4 * byte, 4);
+      block.qs[byte] = static_cast<uint8_t>(four * 0x01041040u >> 24);  // code j's two bits move to 24 + 2j
     }
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }
