@@ -29,9 +29,9 @@ void FairShare::arrive(const std::string& tenant) {
 
 void FairShare::leave(const std::string& tenant) {
   floor_ = std::max(floor_, least());
-  --tenants_.at(tenant).n_requests;
+  --tenants_.find(tenant)->second.n_requests;
 }
 
-void FairShare::charge(const std::string& tenant, double cost) { tenants_.at(tenant).served += cost; }
+void FairShare::charge(const std::string& tenant, double cost) { tenants_.find(tenant)->second.served += cost; }
 
 }  // namespace tamis

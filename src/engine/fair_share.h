@@ -21,7 +21,7 @@ class FairShare {
   // The tenant got `cost`. Requires: arrived.
   void charge(const std::string& tenant, double cost);
   // What the tenant got, in comparison with others. Requires: arrived.
-  double served(const std::string& tenant) const { return tenants_.at(tenant).served; }
+  double served(const std::string& tenant) const { return tenants_.find(tenant)->second.served; }
   size_t n_tenants() const { return tenants_.size(); }  // remembered
 
  private:
