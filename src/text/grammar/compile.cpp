@@ -200,7 +200,8 @@ class Compiler {
     const Part repeated = part(parts[i]);
     if (repeated.kind != Part::Kind::repeat || is_regular(parts[i])) return std::nullopt;
     const PartId child = repeated.children[0];
-    if (facts_.is_productive[child] == 0 || !is_regular(child)) return std::nullopt;
+    const bool is_one_terminal = is_regular(child) || part(child).kind == Part::Kind::automaton;
+    if (facts_.is_productive[child] == 0 || !is_one_terminal) return std::nullopt;
     const auto unit = fold(std::span(&child, 1), kMostFoldedStates);
     if (!unit || unit->accepts_empty() || !unit->is_prefix_free()) return std::nullopt;
     std::optional<Dfa> tail;

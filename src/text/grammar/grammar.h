@@ -136,7 +136,7 @@ class GrammarMatcher {
   std::unique_ptr<State> state_;
 };
 
-// Sets the logits of tokens that a mask forbids to −∞. Requires: bits covers logits.
+// Sets the logits of tokens that a mask forbids, or does not reach, to −∞.
 void apply_token_mask(std::span<float> logits, std::span<const uint32_t> bits);
 
 // What a caller may ask for.

@@ -35,7 +35,8 @@ class Walk {
       const uint32_t depth = nodes[i].depth - base;
       Position& next = at(depth);
       const Position& last = positions_[depth - 1];
-      steps_left_ -= std::min<uint64_t>(steps_left_, last.configs.size() + 1);
+      // Places are compared with each other.
+      steps_left_ -= std::min<uint64_t>(steps_left_, last.configs.size() * last.configs.size() + 1);
       stacks_.step(last, nodes[i].byte, next);
       if (!next.is_alive()) {
         i = nodes[i].end;
@@ -210,9 +211,9 @@ size_t GrammarMatcher::n_accepted() const { return state_->moments.size() - 1; }
 const TokenMasks& GrammarMatcher::masks() const { return *state_->masks; }
 
 void apply_token_mask(std::span<float> logits, std::span<const uint32_t> bits) {
-  TAMIS_CHECK(bits.size() * 32 >= logits.size());
   for (size_t i = 0; i < logits.size(); ++i)
-    if ((bits[i / 32] >> (i % 32) & 1u) == 0) logits[i] = -std::numeric_limits<float>::infinity();
+    if (i / 32 >= bits.size() || (bits[i / 32] >> (i % 32) & 1u) == 0)
+      logits[i] = -std::numeric_limits<float>::infinity();
 }
 
 }  // namespace tamis

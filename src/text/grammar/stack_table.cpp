@@ -42,7 +42,7 @@ void StackTable::enter(uint32_t step, uint32_t from, StackId stack, std::vector<
   open_.clear();
   seen_.clear();
   open_.push_back({step, from, stack});
-  while (!open_.empty() && out.size() < kMostConfigs && seen_.size() < 16 * kMostConfigs) {
+  while (!open_.empty() && out.size() < kMostConfigs && seen_.size() < 4 * kMostConfigs) {
     const Entry entry = open_.back();
     open_.pop_back();
     const Step& at = automaton_.steps[entry.step];
@@ -135,7 +135,8 @@ void StackTable::step(const Position& from, uint8_t byte, Position& out) {
       if (terminal.max != kUnbounded || count < terminal.min) ++count;
     }
     if ((to & kBeginsTail) != 0 && count < terminal.min) continue;
-    if (state.has_next) add(out, {to & kStateMask, count, config.stack});
+    const bool is_full = state.needs_min && count >= terminal.max;  // where units begin, and none may
+    if (state.has_next && !is_full) add(out, {to & kStateMask, count, config.stack});
     if (state.accepts && (!state.needs_min || count >= terminal.min)) resume(config.stack, out);
   }
 }
