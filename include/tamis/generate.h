@@ -41,10 +41,21 @@ struct Sampling {
   std::vector<Bias> logit_bias;
 };
 
+// What the text of an answer may be.
+enum class AnswerForm : uint8_t {
+  any,
+  grammar,      // GBNF, llama.cpp's dialect
+  regex,        // the whole answer matches it
+  json_schema,  // JSON that the schema accepts (docs/structured-output.md)
+  json_object,  // any JSON object
+};
+
 struct GenerateOptions {
   Sampling sampling;
-  int64_t n_predict = -1;                     // tokens at most; below 0 = until the model ends or the context is full
-  std::vector<std::string> stop;              // strings that end the answer and are not part of it
+  int64_t n_predict = -1;         // tokens at most; below 0 = until the model ends or the context is full
+  std::vector<std::string> stop;  // strings that end the answer and are not part of it
+  AnswerForm form = AnswerForm::any;
+  std::string form_text;                      // the grammar, regex or schema
   bool ignore_eos = false;                    // the tokens that end an answer are never chosen
   const std::atomic<bool>* cancel = nullptr;  // looked at before every token and every chunk of the prompt
 };

@@ -94,7 +94,8 @@ Result<Answer> Chat::send(std::string_view text, const GenerateOptions& options,
     TAMIS_TRY(const std::vector<PromptPart> parts,
               state_->chat_template->render_parts(template_input(messages, tokenizer)));
     const std::vector<TokenId> prompt = encode_prompt(tokenizer, parts, model.parse_content_special);
-    TAMIS_TRY(Generation generation, generate(state_->session, prompt, to_engine(options), to_engine(on_text)));
+    TAMIS_TRY(const GenerationOptions engine_options, to_engine(options, model));
+    TAMIS_TRY(Generation generation, generate(state_->session, prompt, engine_options, to_engine(on_text)));
     messages.push_back({"assistant", generation.text});
     return from_engine(std::move(generation));
   });

@@ -17,7 +17,33 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "stop";
 }
 
-GenerationOptions to_engine(const GenerateOptions& options) {
+tamis::Result<std::shared_ptr<const TokenMasks>> LanguageModel::State::compile_grammar(const GrammarSpec& spec) const {
+  {
+    const std::scoped_lock lock(grammars_mutex_);
+    if (grammars_ == nullptr) {
+      TAMIS_TRY(auto trie, TokenTrie::create(*engine->tokenizer()));
+      grammars_ = std::make_unique<GrammarCache>(std::move(trie));
+    }
+  }
+  return grammars_->get(spec);
+}
+
+namespace {
+
+GrammarSpec::Kind kind_of(AnswerForm form) {
+  switch (form) {
+    case AnswerForm::grammar: return GrammarSpec::Kind::gbnf;
+    case AnswerForm::regex: return GrammarSpec::Kind::regex;
+    case AnswerForm::json_schema: return GrammarSpec::Kind::json_schema;
+    case AnswerForm::any:
+    case AnswerForm::json_object: break;
+  }
+  return GrammarSpec::Kind::json_object;
+}
+
+}  // namespace
+
+tamis::Result<GenerationOptions> to_engine(const GenerateOptions& options, const LanguageModel::State& model) {
   const Sampling& from = options.sampling;
   GenerationOptions out;
   SamplingParams& to = out.sampling;
@@ -45,6 +71,9 @@ GenerationOptions to_engine(const GenerateOptions& options) {
   out.stop = options.stop;
   out.ignore_eos = options.ignore_eos;
   out.cancel = options.cancel;
+  if (options.form != AnswerForm::any) {
+    TAMIS_TRY(out.grammar, model.compile_grammar({kind_of(options.form), options.form_text}));
+  }
   return out;
 }
 

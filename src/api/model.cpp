@@ -38,7 +38,8 @@ tamis::Result<Answer> complete_text(const LanguageModel::State& state, std::stri
                 "prompt: got an empty text, and the model has no BOS token to begin with");
   }
   Session session(state.engine);
-  TAMIS_TRY(Generation generation, generate(session, tokens, to_engine(options), to_engine(on_text)));
+  TAMIS_TRY(const GenerationOptions engine_options, to_engine(options, state));
+  TAMIS_TRY(Generation generation, generate(session, tokens, engine_options, to_engine(on_text)));
   return from_engine(std::move(generation));
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "base/thread_pool.h"
 #include "engine/engine.h"
@@ -16,10 +17,17 @@ struct LanguageModel::State {
   bool parse_content_special = false;
   std::unique_ptr<ThreadPool> pool;  // outlives the engine
   std::shared_ptr<const Engine> engine;
+
+  // A compiled grammar over the model's vocabulary; those in use are kept. Errors: the grammar's.
+  tamis::Result<std::shared_ptr<const TokenMasks>> compile_grammar(const GrammarSpec& spec) const;
+
+ private:
+  mutable std::mutex grammars_mutex_;
+  mutable std::unique_ptr<GrammarCache> grammars_;  // made with the first grammar
 };
 
 // The façade's options, callback and answer in the engine's terms, and back.
-GenerationOptions to_engine(const GenerateOptions& options);
+tamis::Result<GenerationOptions> to_engine(const GenerateOptions& options, const LanguageModel::State& model);
 std::function<tamis::Status(std::string_view)> to_engine(const OnText& on_text);
 Answer from_engine(Generation generation);
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/file.h"
 #include "cli/run.h"
 
 namespace tamis::cli {
@@ -130,6 +131,31 @@ std::string option_list(const api::GenerateOptions& options) {
   return out;
 }
 
+namespace {
+
+// One of --grammar, --grammar-file, --json-schema, --regex.
+Status set_form(const Args& args, api::GenerateOptions& options) {
+  constexpr std::pair<std::string_view, api::AnswerForm> kForms[] = {{"--grammar", api::AnswerForm::grammar},
+                                                                     {"--grammar-file", api::AnswerForm::grammar},
+                                                                     {"-j", api::AnswerForm::json_schema},
+                                                                     {"--regex", api::AnswerForm::regex}};
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  for (const auto& [name, form] : kForms) {
+    if (!args.has(name)) continue;
+    if (options.form != api::AnswerForm::any)
+      return fail(ErrorCode::invalid_argument, "{}: an answer has one form, and another option gave one", name);
+    options.form = form;
+    options.form_text = args.text(name);
+    const bool is_file = name == "--grammar-file" || (name == "-j" && options.form_text.starts_with('@'));
+    if (!is_file) continue;
+    const std::string path = options.form_text.substr(name == "-j" ? 1 : 0);
+    TAMIS_TRY(options.form_text, read_text_file(path, kMostBytes));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<api::GenerateOptions> generate_options(const Args& args, float temp) {
   api::GenerateOptions options;
   options.sampling.temp = temp;
@@ -141,6 +167,7 @@ Result<api::GenerateOptions> generate_options(const Args& args, float temp) {
   if (args.has("-n")) options.n_predict = args.integer("-n");
   options.stop = args.texts("--stop");
   options.ignore_eos = args.flag("--ignore-eos");
+  TAMIS_TRY_STATUS(set_form(args, options));
   for (const std::string& text : args.texts("--logit-bias")) {
     TAMIS_TRY(const api::Sampling::Bias bias, parse_bias(text));
     options.sampling.logit_bias.push_back(bias);
@@ -166,6 +193,19 @@ std::vector<OptionSpec> generate_option_specs() {
        .value_name = "TEXT",
        .help = "end the answer before this text",
        .is_repeatable = true},
+      {.names = "--grammar",
+       .kind = OptionKind::text,
+       .value_name = "GBNF",
+       .help = "the answer is what a grammar (llama.cpp's dialect) describes"},
+      {.names = "--grammar-file", .kind = OptionKind::text, .value_name = "FILE", .help = "the same, from a file"},
+      {.names = "-j,--json-schema",
+       .kind = OptionKind::text,
+       .value_name = "SCHEMA",
+       .help = "the answer is JSON that a JSON Schema accepts; @FILE reads it from a file, {} is any JSON"},
+      {.names = "--regex",
+       .kind = OptionKind::text,
+       .value_name = "PATTERN",
+       .help = "the whole answer matches a regular expression"},
       {.names = "--ignore-eos", .help = "never end the answer by itself"},
       {.names = "--logit-bias",
        .kind = OptionKind::text,

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
 
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
@@ -26,9 +27,13 @@ SamplingParams sampling_of(const GenerationOptions& options, const Tokenizer& to
 // Text on its way out: token → characters → certain not to be a stop string → caller.
 class TextOut {
  public:
-  TextOut(std::shared_ptr<const Tokenizer> tokenizer, const std::vector<std::string>& stops,
+  TextOut(std::shared_ptr<const Tokenizer> tokenizer, const GenerationOptions& options,
           const std::function<Status(std::string_view)>& on_text, std::string& text)
-      : decoder_(std::move(tokenizer)), matcher_(stops), on_text_(on_text), text_(text) {}
+      // Under a grammar each byte of a token counts, a space before the first word too.
+      : decoder_(std::move(tokenizer), options.grammar != nullptr),
+        matcher_(options.stop),
+        on_text_(on_text),
+        text_(text) {}
 
   Status push(TokenId id) { return send(matcher_.push(decoder_.push(id))); }
   Status finish() {
@@ -50,6 +55,28 @@ class TextOut {
   std::string& text_;
 };
 
+// The grammar's part in the loop; without a grammar it does nothing.
+class GrammarGuard {
+ public:
+  explicit GrammarGuard(const std::shared_ptr<const TokenMasks>& masks) {
+    if (masks == nullptr) return;
+    matcher_.emplace(masks);
+    bits_.resize(masks->trie().n_words());
+  }
+  void mask(std::span<float> logits) {
+    if (!matcher_) return;
+    matcher_->fill_mask(bits_);
+    apply_token_mask(logits, bits_);
+  }
+  Status accept(TokenId id) { return matcher_ ? matcher_->accept(id) : Status{}; }
+  // Nothing can follow: no step is spent on the token that says so.
+  bool must_end() const { return matcher_ && matcher_->must_end(); }
+
+ private:
+  std::optional<GrammarMatcher> matcher_;
+  std::vector<uint32_t> bits_;
+};
+
 bool is_cancelled(const GenerationOptions& options) { return options.cancel != nullptr && options.cancel->load(); }
 
 // The loop after the prompt; `logits` are those of its last token. Fills in all of `out` but the prompt's part.
@@ -57,6 +84,7 @@ Status generate_tokens(Session& session, std::vector<float> logits, SamplerChain
                        const GenerationOptions& options, TextOut& text, Generation& out) {
   const Tokenizer& tokenizer = *session.engine().tokenizer();
   const auto start = Clock::now();
+  GrammarGuard grammar(options.grammar);
   for (;;) {
     if (options.n_predict >= 0 && out.tokens.size() >= static_cast<uint64_t>(options.n_predict)) {
       out.end = GenerationEnd::token_limit;
@@ -66,7 +94,9 @@ Status generate_tokens(Session& session, std::vector<float> logits, SamplerChain
       out.end = GenerationEnd::cancelled;
       break;
     }
+    grammar.mask(logits);
     TAMIS_TRY(const TokenId id, sampler.sample(logits));
+    TAMIS_TRY_STATUS(grammar.accept(id));
     sampler.accept(id);
     if (out.tokens.empty()) out.first_token_seconds = out.prompt_seconds + seconds_since(start);
     if (tokenizer.is_end_of_generation(id)) {
@@ -79,6 +109,7 @@ Status generate_tokens(Session& session, std::vector<float> logits, SamplerChain
       out.end = GenerationEnd::stop_string;
       break;
     }
+    if (grammar.must_end()) break;
     if (session.is_full()) {
       out.end = GenerationEnd::context_full;
       break;
@@ -116,7 +147,7 @@ Result<Generation> generate(Session& session, std::span<const TokenId> prompt, c
     return out;
   }
   if (!logits) return tl::unexpected<Error>(std::move(logits).error());
-  TextOut text(engine.tokenizer(), options.stop, on_text, out.text);
+  TextOut text(engine.tokenizer(), options, on_text, out.text);
   TAMIS_TRY_STATUS(generate_tokens(session, *std::move(logits), sampler, options, text, out));
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "engine/sampling_params.h"
 #include "engine/session.h"
+#include "text/grammar/grammar.h"
 
 namespace tamis {
 
@@ -20,6 +22,7 @@ struct GenerationOptions {
   int64_t n_predict = -1;  // tokens at most; < 0 = until the model ends or the context is full
   std::vector<std::string> stop;
   bool ignore_eos = false;
+  std::shared_ptr<const TokenMasks> grammar;  // what the answer may be; null = anything
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -34,7 +37,8 @@ struct Generation {
 
 // Brings the session to `prompt` (tokens it already holds in common are kept) and generates. When the context is full
 // the answer ends; nothing is shifted out. The last chosen token is in the answer but not yet in the session. Errors:
-// invalid_argument for parameters that make no sense, an empty prompt, a prompt longer than the context; internal when
+// invalid_argument for parameters that make no sense, an empty prompt, a prompt longer than the context, a grammar that
+// the vocabulary has no token for; internal when
 // the model computes NaN; what on_text returns; those of Session::append. Cancelling is no error.
 Result<Generation> generate(Session& session, std::span<const TokenId> prompt, const GenerationOptions& options,
                             const std::function<Status(std::string_view)>& on_text);

@@ -169,5 +169,25 @@ TEST(Generate, TheCallersErrorEndsIt) {
   EXPECT_EQ(generate(session, tokens_of(*engine, "x"), bad, nullptr).error().code, ErrorCode::invalid_argument);
 }
 
+// Whatever the weights say, and with ignore_eos: the grammar's end is the end.
+TEST(Generate, HoldsTheAnswerToAGrammar) {
+  const auto engine = load_tiny(write_tiny_model(), *make_cpu_backend());
+  const auto trie = TokenTrie::create(*engine->tokenizer());
+  ASSERT_TRUE(trie.has_value());
+  const auto grammar = Grammar::from_gbnf("root ::= \" \"? [0-9]{3} (\"-\" [0-9]{2}){2,4} \".\"");
+  ASSERT_TRUE(grammar.has_value());
+  GenerationOptions options = sampled(3, 200);
+  options.grammar = std::make_shared<const TokenMasks>(*grammar, *trie);
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    options.sampling.seed = seed;
+    options.ignore_eos = seed % 2 == 0;
+    Session session(engine);
+    const auto result = generate(session, tokens_of(*engine, tiny_text(30)), options, nullptr);
+    ASSERT_TRUE(result.has_value()) << result.error().to_string();
+    EXPECT_TRUE(grammar->matches(result->text)) << result->text;
+    EXPECT_EQ(result->end, GenerationEnd::end_of_text);
+  }
+}
+
 }  // namespace
 }  // namespace tamis

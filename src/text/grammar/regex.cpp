@@ -1,6 +1,7 @@
 // A recursive-descent parser of regular expressions; depth is capped. Only what a finite automaton can do.
 #include <algorithm>
-#include <array>
+#include <map>
+#include <mutex>
 
 #include "base/utf8.h"
 #include "text/grammar/front_ends.h"
@@ -16,12 +17,8 @@ const CodePointRanges kSpaces = {{9, 13},          {32, 32},         {0xa0, 0xa0
                                  {0x3000, 0x3000}, {0xfeff, 0xfeff}};
 const CodePointRanges kLineEnds = {{10, 10}, {13, 13}, {0x2028, 0x2029}};
 
-// All code points of a Unicode property; empty for an unknown one.
-CodePointRanges property_ranges(std::string_view name) {
-  if (name == "Han" || name == "Script=Han" || name == "sc=Han") return unicode::han_ranges();
-  const uint32_t mask = unicode::property_mask(name);
+CodePointRanges find_property_ranges(uint32_t mask) {
   CodePointRanges out;
-  if (mask == 0) return out;
   for (char32_t c = 0; c <= unicode::kLastCodePoint; ++c) {
     if ((mask >> unicode::char_class(c) & 1u) == 0) continue;
     if (!out.empty() && out.back().second + 1 == c) {
@@ -31,6 +28,19 @@ CodePointRanges property_ranges(std::string_view name) {
     }
   }
   return out;
+}
+
+// All code points of a Unicode property; empty for an unknown one. Each is looked for once: that takes milliseconds.
+CodePointRanges property_ranges(std::string_view name) {
+  if (name == "Han" || name == "Script=Han" || name == "sc=Han") return unicode::han_ranges();
+  const uint32_t mask = unicode::property_mask(name);
+  if (mask == 0) return {};
+  static std::mutex mutex;
+  static std::map<uint32_t, CodePointRanges> known;
+  const std::scoped_lock lock(mutex);
+  const auto [it, is_new] = known.emplace(mask, CodePointRanges{});
+  if (is_new) it->second = find_property_ranges(mask);
+  return it->second;
 }
 
 // A set of characters, or one character.
