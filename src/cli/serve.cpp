@@ -116,18 +116,19 @@ Result<int> run_serve(const Args& args) {
 }  // namespace
 
 Verb serve_verb() {
-  return {.name = "serve",
-          .summary = "serves a model over HTTP: OpenAI's, Anthropic's, llama-server's and ollama's APIs",
-          .details =
-              "Many requests share the model's steps: prompts are read in pieces between the tokens of running answers, "
-              "and prompts that begin alike share what was computed.\n\n"
-              "Prints `tamis: listening on http://HOST:PORT` on stderr when the model is loaded. GET /health, /ready and "
-              "/metrics tell how it does. The first SIGTERM or Ctrl-C refuses new requests and lets running ones end "
-              "(--drain-timeout), then exits 0; the second ends at once.\n\n"
-              "It listens on this machine only, unless --host says otherwise; then keys are needed (--api-key-file), "
-              "shown by clients as `Authorization: Bearer KEY` or `x-api-key: KEY`.",
-          .options = serve_options(),
-          .run = run_serve};
+  return {
+      .name = "serve",
+      .summary = "serves a model over HTTP: OpenAI's, Anthropic's, llama-server's and ollama's APIs",
+      .details =
+          "Many requests share the model's steps: prompts are read in pieces between the tokens of running answers, "
+          "and prompts that begin alike share what was computed.\n\n"
+          "Prints `tamis: listening on http://HOST:PORT` on stderr when the model is loaded. GET /health, /ready and "
+          "/metrics tell how it does. The first SIGTERM or Ctrl-C refuses new requests and lets running ones end "
+          "(--drain-timeout), then exits 0; the second ends at once.\n\n"
+          "It listens on this machine only, unless --host says otherwise; then keys are needed (--api-key-file), "
+          "shown by clients as `Authorization: Bearer KEY` or `x-api-key: KEY`.",
+      .options = serve_options(),
+      .run = run_serve};
 }
 
 }  // namespace tamis::cli

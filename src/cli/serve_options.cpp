@@ -53,8 +53,9 @@ std::vector<OptionSpec> serve_options() {
              {.names = "--kv-bytes",
               .kind = OptionKind::text,
               .value_name = "SIZE",
-              .help = "memory for keys and values of all sequences, such as 2G; default: four contexts, at most half of "
-                      "what is free"},
+              .help =
+                  "memory for keys and values of all sequences, such as 2G; default: four contexts, at most half of "
+                  "what is free"},
              number("--itl-target-ms", "250", 1, 60000, "longest time wanted between two tokens of an answer"),
              number("--max-batched-tokens", "", 1, 65536, "most tokens of one step; default: -b"),
              number("--max-queue", "", 0, 1000000, "requests that may wait; default: 4 × --max-seqs, at least 16"),

@@ -141,9 +141,9 @@ class AnthropicFormat : public AnswerFormat {
 
   static void set_reason(Json& out, const AnswerEnd& end) {
     const bool has_stopped = end.end == GenerationEnd::stop_string;
-    out.set("stop_reason", has_stopped                                ? "stop_sequence"
+    out.set("stop_reason", has_stopped                             ? "stop_sequence"
                            : end.end == GenerationEnd::end_of_text ? "end_turn"
-                                                                      : "max_tokens");
+                                                                   : "max_tokens");
     out.set("stop_sequence", has_stopped ? Json(end.stop_string) : Json());
   }
 

@@ -1,5 +1,5 @@
-// How an answer reads in each dialect: pieces of a stream, and the whole. Between the scheduler's events (answer_job) and
-// the bytes that go back.
+// How an answer reads in each dialect: pieces of a stream, and the whole. Between the scheduler's events (answer_job)
+// and the bytes that go back.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class Dialect : uint8_t { openai_chat, openai_text, native, anthropic, olla
 
 // What every format may want to say.
 struct AnswerFacts {
-  std::string id;     // 16 hexadecimal digits
-  std::string model;  // its alias
+  std::string id;       // 16 hexadecimal digits
+  std::string model;    // its alias
   int64_t created = 0;  // Unix time, seconds
   std::shared_ptr<const Tokenizer> tokenizer;
   size_t n_prompt = 0;

@@ -20,8 +20,8 @@ void AnswerJob::on_token(const TokenEvent& event) {
   if (last.time_since_epoch().count() != 0)
     setup_.metrics->on_token_gap(std::chrono::duration<double>(now - last).count());
   last = now;
-  push(AnswerToken{event.choice_idx, event.id, std::string(event.text), event.logprob,
-                   {event.top.begin(), event.top.end()}});
+  push(AnswerToken{
+      event.choice_idx, event.id, std::string(event.text), event.logprob, {event.top.begin(), event.top.end()}});
 }
 
 void AnswerJob::on_choice_end(const ChoiceEnd& event) {

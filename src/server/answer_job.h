@@ -22,8 +22,8 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
     std::unique_ptr<AnswerFormat> format;
     bool is_stream = false;
     uint32_t n_choices = 1;
-    std::string id;              // of the request, for the log
-    Metrics* metrics = nullptr;  // outlives the job
+    std::string id;  // of the request, for the log
+    std::shared_ptr<Metrics> metrics;
   };
   explicit AnswerJob(Setup setup);
 

@@ -37,9 +37,7 @@ ApiError from_error(const Error& error) {
   ApiError out;
   switch (error.code) {
     case ErrorCode::invalid_argument:
-    case ErrorCode::unsupported:
-      out.message = error.message;
-      return out;
+    case ErrorCode::unsupported: out.message = error.message; return out;
     case ErrorCode::not_found:
       out.status = 404;
       out.message = error.message;

@@ -43,6 +43,6 @@ std::string error_json(const ApiError& error);
     return ::tl::unexpected<::tamis::server::ApiError>(std::move(tmp).error()); \
   decl = std::move(tmp).value()
 #define TAMIS_API_TRY_STATUS(expr) TAMIS_API_TRY_STATUS_(TAMIS_CONCAT(tamis_status_, __COUNTER__), expr)
-#define TAMIS_API_TRY_STATUS_(tmp, expr)  \
+#define TAMIS_API_TRY_STATUS_(tmp, expr)    \
   if (auto tmp = (expr); !tmp) [[unlikely]] \
   return ::tl::unexpected<::tamis::server::ApiError>(std::move(tmp).error())

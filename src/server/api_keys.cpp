@@ -69,7 +69,8 @@ std::optional<std::string> ApiKeys::owner(const RequestHead& head) const {
 
 bool FailureLimit::is_blocked(const std::string& address, Clock::time_point now) const {
   const auto found = entries_.find(address);
-  return found != entries_.end() && found->second.n > max_failures_ && now < found->second.since + std::chrono::minutes(1);
+  return found != entries_.end() && found->second.n > max_failures_ &&
+         now < found->second.since + std::chrono::minutes(1);
 }
 
 void FailureLimit::on_failure(const std::string& address, Clock::time_point now) {

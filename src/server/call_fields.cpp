@@ -83,7 +83,8 @@ std::optional<std::string> content_text(Fields& fields, const std::string& place
     const Json* const piece = part.find("text");
     const bool is_text = type != nullptr && type->is_string() && type->as_string() == "text";
     if (!is_text || piece == nullptr || !piece->is_string()) {
-      fields.fail(fmt::format("{}[{}]", place, i), "expected {\"type\": \"text\", \"text\": …}: only text is supported");
+      fields.fail(fmt::format("{}[{}]", place, i),
+                  "expected {\"type\": \"text\", \"text\": …}: only text is supported");
       return std::nullopt;
     }
     if (i > 0) text += "\n";
@@ -179,7 +180,7 @@ void read_template_kwargs(Fields& fields, GenerationCall& call) {
   if (kwargs == nullptr) return;
   if (kwargs->as_object().size() > kMaxTemplateKwargs)
     return fields.fail("chat_template_kwargs", fmt::format("at most {} are allowed", kMaxTemplateKwargs));
-  constexpr std::string_view kOurs[] = {"messages",  "tools",     "documents",   "add_generation_prompt",
+  constexpr std::string_view kOurs[] = {"messages",  "tools",     "documents",       "add_generation_prompt",
                                         "bos_token", "eos_token", "raise_exception", "strftime_now"};
   for (const auto& [name, value] : kwargs->as_object()) {
     if (std::find(std::begin(kOurs), std::end(kOurs), name) != std::end(kOurs))

@@ -25,8 +25,8 @@ struct GenerationCall {
   static constexpr size_t kMaxMessages = 16384, kMaxStops = 16, kMaxBiases = 1024;
 
   // The prompt is one of three: messages for the template, a text, token ids.
-  std::optional<Json> messages;        // array of {"role", "content"}: what the template sees
-  Json variables = Json::object();     // what else it sees
+  std::optional<Json> messages;     // array of {"role", "content"}: what the template sees
+  Json variables = Json::object();  // what else it sees
   std::optional<std::string> text;
   std::vector<TokenId> tokens;
 

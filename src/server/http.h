@@ -23,15 +23,15 @@ struct HttpOptions {
   std::string host = "127.0.0.1";  // an address, or "unix:PATH"
   uint16_t port = 8080;            // 0 = any that is free
   HttpLimits limits;
-  uint32_t max_connections = 1024;        // in all; one more is told 503 at once
-  uint32_t max_connections_per_ip = 64;   // 0 = no such cap; IPv6: of a /64 network
+  uint32_t max_connections = 1024;                   // in all; one more is told 503 at once
+  uint32_t max_connections_per_ip = 64;              // 0 = no such cap; IPv6: of a /64 network
   uint64_t max_waiting_bytes = uint64_t{512} << 20;  // of all request bodies in memory; one more is told 503
   uint64_t max_unsent_bytes = uint64_t{1} << 20;     // of a stream; a reader that falls further back is dropped
 
-  Milliseconds head_time{10000};   // from a request's first byte (or the connection's start) to the end of its header
-  Milliseconds idle_time{60000};   // between requests
-  Milliseconds body_time{60000};   // for a body, and 1 s more for each MiB of Content-Length
-  Milliseconds body_grace{5000};   // until body_bytes_per_second is asked for
+  Milliseconds head_time{10000};  // from a request's first byte (or the connection's start) to the end of its header
+  Milliseconds idle_time{60000};  // between requests
+  Milliseconds body_time{60000};  // for a body, and 1 s more for each MiB of Content-Length
+  Milliseconds body_grace{5000};  // until body_bytes_per_second is asked for
   uint32_t body_bytes_per_second = 1024;
   Milliseconds write_time{30000};  // without a byte taken by the reader
   Milliseconds linger_time{1000};  // for a refused sender to read why
@@ -62,7 +62,7 @@ class Reply {
   // Something went wrong: `response` is the answer while nothing of a stream has been sent; else `last_piece` ends it.
   virtual void fail(Response response, std::string last_piece) = 0;
   // Ends the connection in the middle of the answer, so that it cannot be taken for whole.
-  virtual void abort() = 0;
+  virtual void cut_off() = 0;
   // `gone` is called once, on the input/output thread, if the client leaves (or is dropped) before the answer's end.
   virtual void on_gone(std::function<void()> gone) = 0;
   // Runs `work` on the input/output thread: formatting that must not keep the caller.
@@ -72,8 +72,8 @@ class Reply {
 struct Request {
   RequestHead head;
   std::string body;
-  std::string peer;  // the client's address, for limits and logs: "" on a unix socket
-  std::string id;    // of this request, 16 hexadecimal digits; goes back as x-request-id
+  std::string peer;                                 // the client's address, for limits and logs: "" on a unix socket
+  std::string id;                                   // of this request, 16 hexadecimal digits; goes back as x-request-id
   std::chrono::steady_clock::time_point arrived{};  // its first byte
 };
 

@@ -1,13 +1,13 @@
 // Reading, writing and watching one connection: three coroutines that share its state on one thread.
 #include "server/http_connection.h"
 
+#include <algorithm>
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <algorithm>
-#include <array>
 #include <ctime>
 #include <random>
 
@@ -57,10 +57,10 @@ class PostedReply : public Reply {
     });
   }
   void start_stream(Response response, std::string ping) override {
-    to_connection([serial = serial_, response = std::move(response), ping = std::move(ping)](
-                      Connection& connection) mutable {
-      connection.start_stream(serial, std::move(response), std::move(ping));
-    });
+    to_connection(
+        [serial = serial_, response = std::move(response), ping = std::move(ping)](Connection& connection) mutable {
+          connection.start_stream(serial, std::move(response), std::move(ping));
+        });
   }
   void write(std::string piece) override {
     to_connection([serial = serial_, piece = std::move(piece)](Connection& connection) mutable {
@@ -71,13 +71,13 @@ class PostedReply : public Reply {
     to_connection([serial = serial_](Connection& connection) { connection.finish(serial); });
   }
   void fail(Response response, std::string last_piece) override {
-    to_connection([serial = serial_, response = std::move(response), last_piece = std::move(last_piece)](
-                      Connection& connection) mutable {
+    to_connection([serial = serial_, response = std::move(response),
+                   last_piece = std::move(last_piece)](Connection& connection) mutable {
       connection.fail(serial, std::move(response), std::move(last_piece));
     });
   }
-  void abort() override {
-    to_connection([serial = serial_](Connection& connection) { connection.abort(serial); });
+  void cut_off() override {
+    to_connection([serial = serial_](Connection& connection) { connection.cut_off(serial); });
   }
   void on_gone(std::function<void()> gone) override {
     // A client that has left already is told of at once: there is no connection, or another request's.
@@ -264,18 +264,11 @@ void Connection::process() {
       is_first_ = false;
     }
     switch (parser_->state()) {
-      case RequestParser::State::head:
-        return;
-      case RequestParser::State::head_done:
-        on_head();
-        break;
-      case RequestParser::State::body:
-        return on_body_bytes();
-      case RequestParser::State::done:
-        begin_answer();
-        break;
-      case RequestParser::State::failed:
-        return refuse(parser_->fault().status, parser_->fault().message);
+      case RequestParser::State::head: return;
+      case RequestParser::State::head_done: on_head(); break;
+      case RequestParser::State::body: return on_body_bytes();
+      case RequestParser::State::done: begin_answer(); break;
+      case RequestParser::State::failed: return refuse(parser_->fault().status, parser_->fault().message);
     }
   }
 }
@@ -286,8 +279,7 @@ void Connection::on_head() {
   if (!owns_body_bytes(parser_->declared_bytes())) return;
   phase_ = Phase::body;
   body_began_ = Clock::now();
-  body_deadline_ =
-      body_began_ + hub_.options.body_time + std::chrono::seconds(parser_->declared_bytes() >> 20);
+  body_deadline_ = body_began_ + hub_.options.body_time + std::chrono::seconds(parser_->declared_bytes() >> 20);
   const bool waits_for_us = parser_->expects_continue() && parser_->has_body() && buffer_.empty();
   parser_->read_body();
   if (waits_for_us) queue("HTTP/1.1 100 Continue\r\n\r\n");
@@ -373,9 +365,9 @@ void Connection::queue_head(const Response& response, std::optional<size_t> n_bo
   const bool keeps_alive = answer_.keeps_alive && !hub_.is_closing && (n_body || !answer_.is_http_1_0);
   answer_.keeps_alive = keeps_alive;
   answer_.status = response.status;
-  std::string head = fmt::format("HTTP/1.1 {} {}\r\ndate: {}\r\nconnection: {}\r\nx-request-id: {}\r\n", response.status,
-                                 reason_phrase(response.status), http_date(), keeps_alive ? "keep-alive" : "close",
-                                 answer_.id);
+  std::string head =
+      fmt::format("HTTP/1.1 {} {}\r\ndate: {}\r\nconnection: {}\r\nx-request-id: {}\r\n", response.status,
+                  reason_phrase(response.status), http_date(), keeps_alive ? "keep-alive" : "close", answer_.id);
   if (!response.content_type.empty()) head += fmt::format("content-type: {}\r\n", response.content_type);
   head += "x-content-type-options: nosniff\r\n";
   for (const auto& [name, value] : response.headers) head += fmt::format("{}: {}\r\n", name, value);
@@ -441,7 +433,7 @@ void Connection::fail(uint64_t serial, Response response, std::string last_piece
   finish(serial);
 }
 
-void Connection::abort(uint64_t serial) {
+void Connection::cut_off(uint64_t serial) {
   if (is_current(serial)) drop();
 }
 

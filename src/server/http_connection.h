@@ -2,8 +2,9 @@
 // layer (http.h); everything here runs on the input/output thread.
 #pragma once
 
-#include <utility>  // Boost 1.74's awaitable.hpp needs it
-
+// clang-format off
+#include <utility>  // before Boost 1.74's awaitable.hpp, which needs it
+// clang-format on
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
@@ -23,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 // Outlives the listener while replies may still be held somewhere.
 struct InputOutput {
-  asio::io_context context{1};
+  asio::io_context context;  // without a hint of one thread: that would let posts of other threads overtake its own
 };
 
 class Connection;
@@ -62,7 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write(uint64_t serial, std::string piece);
   void finish(uint64_t serial);
   void fail(uint64_t serial, Response response, std::string last_piece);
-  void abort(uint64_t serial);
+  void cut_off(uint64_t serial);
   void on_gone(uint64_t serial, std::function<void()> gone);
   void abandon(uint64_t serial);  // the last reply of a request was let go
 

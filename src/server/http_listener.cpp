@@ -1,6 +1,7 @@
 // Accepting connections: binding, caps, the input/output thread and its end.
-#include "server/http_connection.h"
-
+// clang-format off
+#include "server/http_connection.h"  // first: Boost 1.74's headers do not stand alone
+// clang-format on
 #include <arpa/inet.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

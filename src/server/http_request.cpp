@@ -89,8 +89,8 @@ void RequestParser::fail(int status, std::string_view message) {
 }
 
 size_t RequestParser::count(std::string_view name) const {
-  return static_cast<size_t>(
-      std::count_if(head_.headers.begin(), head_.headers.end(), [&](const auto& header) { return header.first == name; }));
+  return static_cast<size_t>(std::count_if(head_.headers.begin(), head_.headers.end(),
+                                           [&](const auto& header) { return header.first == name; }));
 }
 
 size_t RequestParser::feed(std::string_view bytes) {

@@ -13,8 +13,8 @@
 namespace tamis::server {
 
 struct HttpLimits {
-  size_t line_bytes = 8192;    // request line (414 past it) or header line (431)
-  size_t head_bytes = 32768;   // all lines up to the empty one, and of the trailer
+  size_t line_bytes = 8192;   // request line (414 past it) or header line (431)
+  size_t head_bytes = 32768;  // all lines up to the empty one, and of the trailer
   size_t n_headers = 100;
   size_t body_bytes = size_t{32} << 20;
 };

@@ -18,7 +18,7 @@ constexpr double kFirstTokenBounds[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.
                                         1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
 constexpr double kTokenGapBounds[] = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
                                       0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
-constexpr double kRequestBounds[] = {0.3,  0.5,  0.8,  1.0,  1.5,  2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
+constexpr double kRequestBounds[] = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
                                      30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
 
 constexpr std::string_view kEndNames[] = {"stop", "stop", "length", "length", "abort"};
@@ -54,7 +54,8 @@ void print_scheduler(std::string& out, const SchedulerStats& stats, std::string_
   const Row rows[] = {
       {"vllm:num_requests_waiting", "gauge", "Requests that wait for their first step.", number(stats.n_queued)},
       {"vllm:num_requests_running", "gauge", "Sequences that are computed.", number(stats.n_running)},
-      {"vllm:kv_cache_usage_perc", "gauge", "Used part of the pool of keys and values, 0 to 1.", stats.kv_utilisation()},
+      {"vllm:kv_cache_usage_perc", "gauge", "Used part of the pool of keys and values, 0 to 1.",
+       stats.kv_utilisation()},
       {"vllm:gpu_cache_usage_perc", "gauge", "The same under the name older routers ask for.", stats.kv_utilisation()},
       {"vllm:num_preemptions_total", "counter", "Times a sequence gave up its pages.", number(stats.n_pauses)},
       {"vllm:prompt_tokens_total", "counter", "Prompt tokens taken up.", number(stats.n_prompt_tokens)},
@@ -97,8 +98,8 @@ void Histogram::print(std::string& out, std::string_view name, std::string_view 
     fmt::format_to(to, "{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, upper_bounds_[i], n);
   }
   n += counts_.back();
-  fmt::format_to(to, "{}_bucket{{{},le=\"+Inf\"}} {}\n{}_sum{{{}}} {}\n{}_count{{{}}} {}\n", name, labels, n, name, labels,
-                 sum_, name, labels, n);
+  fmt::format_to(to, "{}_bucket{{{},le=\"+Inf\"}} {}\n{}_sum{{{}}} {}\n{}_count{{{}}} {}\n", name, labels, n, name,
+                 labels, sum_, name, labels, n);
 }
 
 Metrics::Metrics()
@@ -132,7 +133,8 @@ std::string Metrics::page(std::string_view model, const SchedulerStats* schedule
   const Row rows[] = {
       {"tamis_connections", "gauge", "Open connections.", number(http.n_connections)},
       {"tamis_connections_total", "counter", "Connections taken.", number(http.n_accepted)},
-      {"tamis_connections_refused_total", "counter", "Connections refused: too many were open.", number(http.n_refused)},
+      {"tamis_connections_refused_total", "counter", "Connections refused: too many were open.",
+       number(http.n_refused)},
       {"tamis_requests_timed_out_total", "counter", "Requests whose bytes came too slowly.", number(http.n_timeouts)},
       {"tamis_readers_dropped_total", "counter", "Clients that read their answer too slowly.",
        number(http.n_dropped_readers)},

@@ -1,6 +1,6 @@
 // What the server counts, and its page for Prometheus. Names and buckets are vLLM's where it has them, so that its
-// dashboards and the Gateway API's inference extension read them; the rest begins with tamis_. Labels are fixed: no text
-// of a client becomes one.
+// dashboards and the Gateway API's inference extension read them; the rest begins with tamis_. Labels are fixed: no
+// text of a client becomes one.
 #pragma once
 
 #include <array>

@@ -25,7 +25,9 @@ class OllamaFormat : public AnswerFormat {
   std::string_view content_type() const override { return "application/x-ndjson"; }
   std::string ping() const override { return ""; }  // its lines have no form without meaning
 
-  std::string token(const AnswerToken& token) override { return token.text.empty() ? "" : line(part(token.text, false)); }
+  std::string token(const AnswerToken& token) override {
+    return token.text.empty() ? "" : line(part(token.text, false));
+  }
   std::string choice_end(const AnswerEnd& end) override {
     end_ = end;
     return end.text.empty() ? "" : line(part(end.text, false));
@@ -60,7 +62,8 @@ class OllamaFormat : public AnswerFormat {
     out.set("total_duration", nanoseconds(total)).set("load_duration", 0);
     out.set("prompt_eval_count", uint64_t{report.n_prompt});
     out.set("prompt_eval_duration", nanoseconds(report.prompt_seconds));
-    return out.set("eval_count", uint64_t{report.n_generated}).set("eval_duration", nanoseconds(report.generate_seconds));
+    return out.set("eval_count", uint64_t{report.n_generated})
+        .set("eval_duration", nanoseconds(report.generate_seconds));
   }
 
   const bool is_chat_;

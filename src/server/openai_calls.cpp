@@ -37,8 +37,7 @@ void refuse_structure(Fields& fields) {
   if (format == nullptr) return;
   const Json* const type = format->find("type");
   if (type == nullptr || !type->is_string()) return fields.fail("response_format.type", "expected a string");
-  if (type->as_string() != "text")
-    fields.fail("response_format.type", "not supported yet: only \"text\" is");
+  if (type->as_string() != "text") fields.fail("response_format.type", "not supported yet: only \"text\" is");
 }
 
 void refuse_tools(Fields& fields) {
@@ -65,8 +64,8 @@ void read_prompt(Fields& fields, const CallLimits& limits, GenerationCall& call)
   if (!prompt->is_array() || prompt->as_array().empty())
     return fields.fail("prompt", fmt::format("got {}, expected a string or token ids", kind_of(*prompt)));
   if (prompt->as_array().size() > limits.n_ctx)
-    return fields.fail("prompt", fmt::format("got {} tokens, the context holds {}", prompt->as_array().size(),
-                                             limits.n_ctx));
+    return fields.fail("prompt",
+                       fmt::format("got {} tokens, the context holds {}", prompt->as_array().size(), limits.n_ctx));
   for (const Json& id : prompt->as_array()) {
     if (!id.is_int() || id.as_int() < 0 || id.as_int() >= limits.n_vocab)
       return fields.fail("prompt", fmt::format("expected token ids from 0 to {}", int64_t{limits.n_vocab} - 1));
@@ -124,8 +123,7 @@ ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimi
   read_choices(fields, limits, request);
   read_stops(fields, "stop", request);
   read_sampling(fields, limits, request);
-  request.has_logprobs =
-      fields.integer("logprobs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs);
+  request.has_logprobs = fields.integer("logprobs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs);
   fields.boolean("echo", call.echoes_prompt);
   if (call.echoes_prompt && request.has_logprobs) fields.fail("echo", "with logprobs is not supported yet");
   fields.only("best_of", Json(int64_t{request.n_choices}), "only best_of = n is supported");
@@ -207,9 +205,8 @@ ApiResult<Json> parse_body(std::string_view body) {
   auto json = Json::parse(body);
   if (!json) {
     const Error& error = json.error();
-    const std::string where = error.site && error.site->has_offset
-                                  ? fmt::format("byte {}: ", error.site->byte_offset)
-                                  : std::string();
+    const std::string where =
+        error.site && error.site->has_offset ? fmt::format("byte {}: ", error.site->byte_offset) : std::string();
     return refuse("", "the body is not JSON: " + where + (error.site ? error.site->got : error.message));
   }
   if (!json->is_object()) return refuse("", fmt::format("the body is {}, expected an object", kind_of(*json)));

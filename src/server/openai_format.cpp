@@ -21,7 +21,8 @@ Json usage_json(const RequestReport& report) {
 
 class OpenAiFormat : public AnswerFormat {
  public:
-  OpenAiFormat(Dialect dialect, AnswerFacts facts) : AnswerFormat(std::move(facts)), is_chat_(dialect == Dialect::openai_chat) {}
+  OpenAiFormat(Dialect dialect, AnswerFacts facts)
+      : AnswerFormat(std::move(facts)), is_chat_(dialect == Dialect::openai_chat) {}
 
   std::string token(const AnswerToken& token) override {
     std::string out = first_chunk(token.choice_idx);

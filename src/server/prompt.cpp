@@ -57,7 +57,8 @@ ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const Gen
   const char* const field = call.messages ? "messages" : "prompt";
   if (prompt.empty()) return refuse(field, "is empty, and the model has no token to begin with");
   if (prompt.size() > model.scheduler->n_ctx()) {
-    auto error = refuse(field, fmt::format("has {} tokens, the context holds {}", prompt.size(), model.scheduler->n_ctx()));
+    auto error =
+        refuse(field, fmt::format("has {} tokens, the context holds {}", prompt.size(), model.scheduler->n_ctx()));
     error.value().code = "context_length_exceeded";
     return error;
   }

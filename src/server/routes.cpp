@@ -1,9 +1,8 @@
 // The table of routes, and what the short ones answer.
-#include "server/route.h"
-
 #include <ctime>
 
 #include "server/fields.h"
+#include "server/route.h"
 
 namespace tamis::server {
 namespace {
@@ -150,7 +149,7 @@ Response Server::metrics_page(const Request&) {
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   const SchedulerStats stats = served ? served->scheduler->stats() : SchedulerStats();
-  response.body = metrics_.page(served ? served->alias : "", served ? &stats : nullptr, http_->stats(), is_draining_);
+  response.body = metrics_->page(served ? served->alias : "", served ? &stats : nullptr, http_->stats(), is_draining_);
   return response;
 }
 

@@ -27,8 +27,10 @@ tl::unexpected<ApiError> refused(int status, std::string_view message) {
   return tl::unexpected<ApiError>(plain_error(status, message));
 }
 
+// Of this machine, as text; a name that only looks so (127.0.0.1.example) is none.
 bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  return host == "localhost" || host == "::1" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 int64_t unix_time() {
@@ -90,7 +92,7 @@ bool Server::drain(double seconds) {
 Response Server::refusal(int status, std::string_view message) { return error_response(plain_error(status, message)); }
 
 void Server::on_answered(std::string_view method, std::string_view path, int status, double seconds) {
-  metrics_.on_answered(status);
+  metrics_->on_answered(status);
   log_info("{} {} {} {:.1f} ms", method.empty() ? "-" : method, path.empty() ? "-" : escape_for_display(path), status,
            seconds * 1e3);
 }
@@ -153,7 +155,8 @@ void Server::handle(Request request, std::shared_ptr<Reply> reply) {
     error.retry_after_seconds = 5;
     return reply->send(error_response(error));
   }
-  workers_->run([this, route, request = std::move(request), reply = std::move(reply)] { work(*route, request, reply); });
+  workers_->run(
+      [this, route, request = std::move(request), reply = std::move(reply)] { work(*route, request, reply); });
 }
 
 void Server::work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply) {
@@ -203,7 +206,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   setup.is_stream = call.is_stream;
   setup.n_choices = call.request.n_choices;
   setup.id = request.id;
-  setup.metrics = &metrics_;
+  setup.metrics = metrics_;
   const auto id = served->scheduler->submit(std::move(call.request), std::make_shared<AnswerJob>(std::move(setup)));
   if (!id) return tl::unexpected<ApiError>(from_failure(id.error()));
   reply->on_gone([weak = std::weak_ptr(served), id = *id] {

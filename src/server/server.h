@@ -8,8 +8,8 @@
 #include <string>
 
 #include "engine/scheduler.h"
-#include "server/api_keys.h"
 #include "server/answer_format.h"
+#include "server/api_keys.h"
 #include "server/generation_call.h"
 #include "server/http.h"
 #include "server/metrics.h"
@@ -21,12 +21,12 @@ namespace tamis::server {
 struct ServedModel {
   std::shared_ptr<const Engine> engine;
   std::unique_ptr<Scheduler> scheduler;
-  std::string alias;               // its public name
-  std::string type_label;          // "Q4_K_M"; "" when the file does not say
+  std::string alias;       // its public name
+  std::string type_label;  // "Q4_K_M"; "" when the file does not say
   std::string architecture;
   uint64_t n_parameters = 0, size_bytes = 0;
   uint32_t max_seqs = 1;
-  int64_t loaded_at = 0;           // Unix time, seconds
+  int64_t loaded_at = 0;               // Unix time, seconds
   bool parse_content_special = false;  // special tokens spelled out in messages become those tokens
 };
 
@@ -100,8 +100,8 @@ class Server : private HttpHandler {
   bool is_stuck();
 
   const ServerOptions options_;
-  Metrics metrics_;
-  FailureLimit failures_;  // of the input/output thread
+  const std::shared_ptr<Metrics> metrics_ = std::make_shared<Metrics>();  // answers may outlive the server
+  FailureLimit failures_;                                                 // of the input/output thread
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;  // guarded
   std::atomic<bool> is_draining_{false};
