@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""The official Python clients of OpenAI, Anthropic and ollama, unmodified, against `tamis serve`. usage: serve_clients_test.py TAMIS
+
+Exit 77 where a package of tests/requirements.txt is not installed.
+"""
+import sys
+import unittest
+
+from serve_test import Running
+
+try:
+    import anthropic
+    import ollama
+    import openai
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+HELLO = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+
+
+class ClientsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Running()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def test_openai(self):
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
+            self.check_openai(client)
+
+    def check_openai(self, client):
+        self.assertEqual([model.id for model in client.models.list()], ["cli_tiny"])
+        options = {"model": "any", "messages": HELLO, "temperature": 0, "max_tokens": 6, "seed": 1, "extra_body": {"ignore_eos": True}}
+        whole = client.chat.completions.create(**options, n=2, logprobs=True, top_logprobs=2)
+        self.assertEqual(len(whole.choices), 2)
+        self.assertEqual(whole.choices[0].finish_reason, "length")
+        self.assertEqual(whole.usage.completion_tokens, 12)
+        self.assertEqual(len(whole.choices[0].logprobs.content), 6)
+        text, usage = "", None
+        for chunk in client.chat.completions.create(**options, stream=True, stream_options={"include_usage": True}):
+            text += "".join(choice.delta.content or "" for choice in chunk.choices)
+            usage = chunk.usage or usage
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual(usage.completion_tokens, 6)
+        completion = client.completions.create(model="any", prompt="hi", max_tokens=2, logprobs=1)
+        self.assertIn(completion.choices[0].finish_reason, ("length", "stop"))
+        with self.assertRaises(openai.BadRequestError) as refused:
+            client.chat.completions.create(**{**options, "temperature": -1})
+        self.assertEqual(refused.exception.param, "temperature")
+        with self.assertRaises(openai.NotFoundError):
+            client.models.retrieve("other")
+
+    def test_anthropic(self):
+        client = anthropic.Anthropic(base_url=self.server.url, api_key="none", max_retries=0)
+        options = {"model": "any", "max_tokens": 6, "system": "be brief", "messages": HELLO[1:], "extra_body": {"temperature": 0}}
+        whole = client.messages.create(**options)
+        self.assertIn(whole.stop_reason, ("max_tokens", "end_turn"))
+        with client.messages.stream(**options) as stream:
+            self.assertEqual("".join(stream.text_stream), whole.content[0].text)
+            self.assertEqual(stream.get_final_message().usage.output_tokens, whole.usage.output_tokens)
+        counted = client.messages.count_tokens(model="any", system="be brief", messages=HELLO[1:])
+        self.assertEqual(counted.input_tokens, whole.usage.input_tokens + (whole.usage.cache_read_input_tokens or 0))
+        with self.assertRaises(anthropic.BadRequestError):
+            client.messages.create(**{**options, "max_tokens": 0})
+
+    def test_ollama(self):
+        client = ollama.Client(host=self.server.url)
+        options = {"temperature": 0, "num_predict": 6}
+        whole = client.chat(model="any", messages=HELLO, options=options)
+        pieces = list(client.chat(model="any", messages=HELLO, options=options, stream=True))
+        self.assertEqual("".join(piece.message.content for piece in pieces), whole.message.content)
+        self.assertTrue(pieces[-1].done)
+        self.assertTrue(client.generate(model="any", prompt="hello", options=options).done)
+        self.assertEqual(client.list().models[0].model, "cli_tiny")
+        self.assertEqual(client.show("cli_tiny").details.format, "gguf")
+        with self.assertRaises(ollama.ResponseError):
+            client.chat(model="any", messages=HELLO, options={"temperature": -1})
+
+
+if __name__ == "__main__":
+    unittest.main()
