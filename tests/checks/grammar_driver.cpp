@@ -18,7 +18,8 @@ namespace {
 
 using namespace tamis;
 
-// The shortest text that completes an answer, by trying bytes breadth first; nothing within so many tries.
+// A short text that completes an answer, the cheapest bytes first: what opens something that must be closed again costs
+// more. Nothing within so many tries.
 std::optional<std::string> shortest_end(StackTable& stacks, const Position& from) {
   constexpr size_t kMostTries = 1500000;
   struct Try {
@@ -28,7 +29,10 @@ std::optional<std::string> shortest_end(StackTable& stacks, const Position& from
   };
   std::vector<Try> tries = {{from, 0, 0}};
   std::set<std::vector<uint32_t>> seen;
-  for (size_t i = 0; i < tries.size() && tries.size() < kMostTries; ++i) {
+  std::set<std::pair<size_t, size_t>> open = {{0, 0}};  // cost, try
+  while (!open.empty() && tries.size() < kMostTries) {
+    const auto [cost, i] = *open.begin();
+    open.erase(open.begin());
     if (tries[i].position.is_complete) {
       std::string text;
       for (size_t at = i; at != 0; at = tries[at].before) text.insert(text.begin(), tries[at].byte);
@@ -40,7 +44,12 @@ std::optional<std::string> shortest_end(StackTable& stacks, const Position& from
       if (!next.is_alive()) continue;
       std::vector<uint32_t> key = {next.is_complete ? 1u : 0u};
       for (const Config& config : next.configs) key.insert(key.end(), {config.state, config.count, config.stack});
-      if (seen.insert(std::move(key)).second) tries.push_back({std::move(next), i, static_cast<char>(byte)});
+      if (!seen.insert(std::move(key)).second) continue;
+      constexpr size_t kOpens = 30;
+      open.emplace(
+          cost + (std::string_view("[{ \n\t\\").find(static_cast<char>(byte)) != std::string_view::npos ? kOpens : 1),
+          tries.size());
+      tries.push_back({std::move(next), i, static_cast<char>(byte)});
     }
   }
   return std::nullopt;
