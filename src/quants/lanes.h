@@ -95,14 +95,6 @@ TAMIS_INLINE LaneBits larger(const LaneBits& a, const LaneBits& b) {
   return {a.low > b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
 }
 
-// The number, which the compiler then does not know: g++ makes a comparison and a blend of the minimum with a constant,
-// three times as slow as the one instruction.
-TAMIS_INLINE float unknown_constant(float value) {
-#ifdef __x86_64__
-  asm("" : "+x"(value));
-#endif
-  return value;
-}
 TAMIS_INLINE Lanes clamped(const Lanes& value, float low, float high) {  // NaN: high
   return larger(smaller(value, unknown_constant(high)), unknown_constant(low));
 }
