@@ -82,6 +82,8 @@ Result<std::shared_ptr<const server::ServedModel>> served_model(const Args& args
   served->loaded_at =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   served->parse_content_special = args.flag("--hf-special");
+  if (auto trie = TokenTrie::create(*loaded.engine->tokenizer()); trie)
+    served->grammars = std::make_shared<GrammarCache>(*std::move(trie));
   return served;
 }
 

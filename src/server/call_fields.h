@@ -20,6 +20,12 @@ void read_stops(Fields& fields, std::string_view name, GenerateRequest& request)
 // {"ID": bias, …} or [[ID, bias], …]; bias −100 … 100, or false: never.
 void read_logit_bias(Fields& fields, const CallLimits& limits, SamplingParams& sampling);
 
+// What the answer must be: "response_format" (OpenAI; with "schema" beside json_object as llama-server has it),
+// "grammar" and "json_schema" (llama-server), "structured_outputs" (vLLM). One of them at most.
+void read_form(Fields& fields, GenerationCall& call);
+// A schema, compiled later, as what the answer must be.
+void set_form(Fields& fields, std::string_view field, GrammarSpec spec, GenerationCall& call);
+
 // "messages" into call.messages: roles and texts. `with_tools`: whose names for tool fields are refused.
 void read_messages(Fields& fields, GenerationCall& call);
 

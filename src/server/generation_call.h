@@ -11,6 +11,7 @@
 #include "engine/scheduler.h"
 #include "formats/json.h"
 #include "server/api_error.h"
+#include "text/grammar/grammar.h"
 
 namespace tamis::server {
 
@@ -36,6 +37,9 @@ struct GenerationCall {
   bool includes_usage = false;  // OpenAI: a stream's last chunk tells it
   bool echoes_prompt = false;   // OpenAI completions
   bool returns_tokens = false;  // llama-server: ids beside the text
+
+  std::optional<GrammarSpec> form;  // what the answer must be; none = anything
+  std::string form_field;           // that asked for it
 };
 
 // One for each way to ask. Errors: 400 naming the field.

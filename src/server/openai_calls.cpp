@@ -29,17 +29,6 @@ void read_choices(Fields& fields, const CallLimits& limits, GenerateRequest& req
   fields.integer("n", 1, limits.max_choices, request.n_choices);
 }
 
-// What a grammar would be needed for.
-void refuse_structure(Fields& fields) {
-  for (const std::string_view name : {"grammar", "json_schema", "guided_json", "guided_regex", "structured_outputs"})
-    fields.unsupported(name);
-  const Json* const format = fields.object("response_format");
-  if (format == nullptr) return;
-  const Json* const type = format->find("type");
-  if (type == nullptr || !type->is_string()) return fields.fail("response_format.type", "expected a string");
-  if (type->as_string() != "text") fields.fail("response_format.type", "not supported yet: only \"text\" is");
-}
-
 void refuse_tools(Fields& fields) {
   for (const std::string_view name : {"tools", "functions"}) fields.unsupported(name);
   const Json* const choice = fields.any("tool_choice");
@@ -96,7 +85,7 @@ ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimi
   if (fields.integer("top_logprobs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs) &&
       !request.has_logprobs)
     fields.fail("top_logprobs", "is allowed with logprobs only");
-  refuse_structure(fields);
+  read_form(fields, call);
   refuse_tools(fields);
   fields.unsupported("audio");
   fields.unsupported("prediction");
@@ -128,7 +117,7 @@ ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimi
   if (call.echoes_prompt && request.has_logprobs) fields.fail("echo", "with logprobs is not supported yet");
   fields.only("best_of", Json(int64_t{request.n_choices}), "only best_of = n is supported");
   fields.unsupported("suffix");
-  refuse_structure(fields);
+  read_form(fields, call);
   accept_openai_inert(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
@@ -151,7 +140,7 @@ ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLi
   fields.accept_inert({"cache_prompt", "n_keep", "timings_per_token"});  // prompts are always cached, nothing is cut
   fields.only("id_slot", Json(-1), "sequences have no fixed slots here; leave it out");
   fields.only("n_discard", Json(0), "nothing is ever discarded from a prompt");
-  refuse_structure(fields);
+  read_form(fields, call);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
 }

@@ -44,12 +44,21 @@ void read_ollama_options(Fields& fields, const CallLimits& limits, GenerateReque
   if (const auto read = inner.finish(); !read) fields.fail(read.error().param, read.error().message);
 }
 
+// "json", or a JSON Schema.
+void read_ollama_format(Fields& fields, GenerationCall& call) {
+  const Json* const format = fields.any("format");
+  if (format == nullptr || *format == Json("")) return;
+  if (*format == Json("json")) return set_form(fields, "format", {GrammarSpec::Kind::json_object, ""}, call);
+  if (!format->is_object()) return fields.fail("format", R"(expected "json" or a JSON Schema)");
+  set_form(fields, "format", {GrammarSpec::Kind::json_schema, format->dump()}, call);
+}
+
 void read_ollama_common(Fields& fields, const CallLimits& limits, GenerationCall& call) {
   fields.text("model", call.model);
   call.is_stream = true;
   fields.boolean("stream", call.is_stream);
   read_ollama_options(fields, limits, call.request);
-  fields.unsupported("format");
+  read_ollama_format(fields, call);
   fields.unsupported("tools");
   const Json* const think = fields.any("think");
   if (think != nullptr && *think != Json(false)) fields.fail("think", "not supported yet: only false is");

@@ -1,4 +1,4 @@
-// From a call's messages or text to the tokens of a prompt.
+// From a call's messages or text to the tokens of a prompt, from the form it wants to the masks of tokens.
 #include <algorithm>
 
 #include "server/server.h"
@@ -63,6 +63,17 @@ ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const Gen
     return error;
   }
   return prompt;
+}
+
+ApiResult<std::shared_ptr<const TokenMasks>> build_masks(const ServedModel& model, const GenerationCall& call) {
+  if (!call.form) return nullptr;
+  if (model.grammars == nullptr) return refuse(call.form_field, "this model's vocabulary cannot be held to a grammar");
+  auto masks = model.grammars->get(*call.form);
+  if (masks) return *std::move(masks);
+  const Error& error = masks.error();
+  if (error.code != ErrorCode::invalid_argument && error.code != ErrorCode::unsupported)
+    return tl::unexpected<ApiError>(from_error(error));
+  return refuse(call.form_field, error.message);
 }
 
 }  // namespace tamis::server

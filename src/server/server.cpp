@@ -187,6 +187,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   TAMIS_API_TRY(GenerationCall call, route.parse(body, limits_of(*served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
   TAMIS_API_TRY(call.request.prompt, build_prompt(*served, call));
+  TAMIS_API_TRY(call.request.masks, build_masks(*served, call));
   call.request.tenant = options_.keys.owner(request.head).value_or("");
 
   AnswerFacts facts;

@@ -26,8 +26,9 @@ struct ServedModel {
   std::string architecture;
   uint64_t n_parameters = 0, size_bytes = 0;
   uint32_t max_seqs = 1;
-  int64_t loaded_at = 0;               // Unix time, seconds
-  bool parse_content_special = false;  // special tokens spelled out in messages become those tokens
+  int64_t loaded_at = 0;                   // Unix time, seconds
+  bool parse_content_special = false;      // special tokens spelled out in messages become those tokens
+  std::shared_ptr<GrammarCache> grammars;  // of its vocabulary; null where that cannot be held to a grammar
 };
 
 struct ServerOptions {
@@ -115,5 +116,7 @@ class Server : private HttpHandler {
 ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call);
 ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call);
 CallLimits limits_of(const ServedModel& model);
+// What the answer must be, over the model's vocabulary; null = anything. Errors: 400 naming the field and the place.
+ApiResult<std::shared_ptr<const TokenMasks>> build_masks(const ServedModel& model, const GenerationCall& call);
 
 }  // namespace tamis::server

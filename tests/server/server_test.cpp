@@ -60,6 +60,9 @@ class ServerTest : public testing::Test {
     served->type_label = "F32";
     served->architecture = "llama";
     served->max_seqs = scheduling.max_seqs;
+    auto trie = TokenTrie::create(*served->engine->tokenizer());
+    ASSERT_TRUE(trie) << trie.error().to_string();
+    served->grammars = std::make_shared<GrammarCache>(*std::move(trie));
     model_ = served;
     server_->set_model(served);
   }
@@ -95,6 +98,37 @@ class ServerTest : public testing::Test {
   std::unique_ptr<Server> server_;
   std::shared_ptr<const ServedModel> model_;
 };
+
+TEST_F(ServerTest, AnswersKeepToTheirForm) {
+  start();
+  const std::string begin = "{" + kHello + R"(,"max_tokens":200,"seed":1,)";
+  for (const std::string& form : {std::string(R"("structured_outputs":{"regex":"[ab]{5}"})"),
+                                  std::string(R"("grammar":"root ::= [ab] [ab]{4}")")}) {
+    const Json answer = json_of(post(kChat, begin + form + "}"));
+    const std::string text = text_at(first_choice(answer), "message", "content");
+    EXPECT_TRUE(std::regex_match(text, std::regex("[ab]{5}"))) << text;
+    EXPECT_EQ(text_at(first_choice(answer), "finish_reason"), "stop");
+  }
+  const std::string schema =
+      R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"enum":["x","y"]}},"required":["a","b"],"additionalProperties":false})";
+  for (const std::string& form :
+       {R"("json_schema":)" + schema,
+        R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":)" + schema + "}}",
+        R"("response_format":{"type":"json_object","schema":)" + schema + "}"}) {
+    const Json answer = json_of(post(kChat, begin + form + "}"));
+    const auto value = Json::parse(text_at(first_choice(answer), "message", "content"));
+    ASSERT_TRUE(value) << answer.dump();
+    EXPECT_TRUE(value->find("a")->is_int());
+    EXPECT_TRUE(*value->find("b") == Json("x") || *value->find("b") == Json("y"));
+  }
+  const Json ollama = json_of(post("/api/generate", R"({"prompt":"x","stream":false,"format":)" + schema + "}"));
+  EXPECT_TRUE(Json::parse(text_at(ollama, "response"))) << ollama.dump();
+
+  const HttpAnswer refused = post(kChat, begin + R"("json_schema":{"properties":{"a":{"type":"integr"}}}})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("/properties/a"), std::string::npos) << refused.body;
+  EXPECT_EQ(text_at(json_of(refused), "error", "param"), "json_schema");
+}
 
 TEST_F(ServerTest, ChatWholeAndStreamedAreTheSame) {
   start();
