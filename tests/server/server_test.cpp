@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <thread>
 
 #include "cpu/backend.h"
@@ -37,6 +36,13 @@ std::string text_at(const Json& json, std::string_view a, std::string_view b = "
 }
 
 const Json& first_choice(const Json& json) { return json.find("choices")->as_array().front(); }
+
+// Whether the regular expression matches the whole text.
+bool matches(std::string_view pattern, std::string_view text) {
+  const auto grammar = Grammar::from_regex(pattern);
+  EXPECT_TRUE(grammar) << grammar.error().to_string();
+  return grammar && grammar->matches(text);
+}
 
 class ServerTest : public testing::Test {
  protected:
@@ -76,7 +82,7 @@ class ServerTest : public testing::Test {
   HttpAnswer post(std::string_view target, std::string_view body) const {
     HttpAnswer answer = test::post(server_->port(), target, body);
     // No reply names a file or an address (promise 26).
-    EXPECT_FALSE(std::regex_search(answer.body, std::regex("0x[0-9a-f]{6,}|/(tmp|root|home|usr|work|etc)/")))
+    EXPECT_FALSE(matches(R"([\s\S]*(0x[0-9a-f]{6}|/(tmp|root|home|usr|work|etc)/)[\s\S]*)", answer.body))
         << answer.body;
     return answer;
   }
@@ -106,7 +112,7 @@ TEST_F(ServerTest, AnswersKeepToTheirForm) {
                                   std::string(R"("grammar":"root ::= [ab] [ab]{4}")")}) {
     const Json answer = json_of(post(kChat, begin + form + "}"));
     const std::string text = text_at(first_choice(answer), "message", "content");
-    EXPECT_TRUE(std::regex_match(text, std::regex("[ab]{5}"))) << text;
+    EXPECT_TRUE(matches("[ab]{5}", text)) << text;
     EXPECT_EQ(text_at(first_choice(answer), "finish_reason"), "stop");
   }
   const std::string schema =
@@ -302,14 +308,15 @@ TEST_F(ServerTest, MetricsAreWellFormedAndBounded) {  // promise 32
   start();
   post(kChat, "{" + kHello + R"(,"max_tokens":4,"ignore_eos":true,"user":"label-injection\"} 1"})");
   const auto names_of = [](const std::string& page) {
-    const std::regex line(R"re(([a-z0-9_:]+)\{model_name="tiny"(,(le|code|finished_reason)="[^"]*")?\} [-+.e0-9]+)re");
+    constexpr std::string_view kLine =
+        R"re([a-z0-9_:]+\{model_name="tiny"(,(le|code|finished_reason)="[^"]*")?\} [-+.e0-9]+)re";
     std::vector<std::string> names;
     for (size_t i = 0; i < page.size();) {
       const size_t end = page.find('\n', i);
       const std::string text = page.substr(i, end - i);
       i = end + 1;
       if (text.starts_with("# HELP ") || text.starts_with("# TYPE ")) continue;
-      EXPECT_TRUE(std::regex_match(text, line)) << text;
+      EXPECT_TRUE(matches(kLine, text)) << text;
       names.push_back(text.substr(0, text.rfind(' ')));
     }
     return names;

@@ -70,6 +70,7 @@ TEST(Gbnf, NamesWhatIsWrong) {
       {"a ::= \"x\"", "no rule \"root\""},
       {"root ::= root \"a\" | \"b\"", "rule \"root\": is left-recursive"},
       {"root ::= a\na ::= \"\" b\nb ::= a | \"x\"", "is left-recursive"},
+      {"root ::= \"c\" a\na ::= a \"b\" | \"x\"", "rule \"a\": is left-recursive"},
       {"root ::= \"a\" root", "no finite text"},
       {"root ::= \"a", "without its closing quote"},
       {"root ::= [a", "without its ]"},

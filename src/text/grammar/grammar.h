@@ -128,6 +128,9 @@ class GrammarMatcher {
 
   bool is_complete() const;  // the text so far is a whole answer
   bool must_end() const;     // … and nothing can follow it
+  // The grammar can be read in too many ways at once to be followed in bounded time: no token is offered or accepted
+  // any more, until reset().
+  bool has_given_up() const;
   size_t n_accepted() const;
   const TokenMasks& masks() const;
 

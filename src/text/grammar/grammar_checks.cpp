@@ -84,9 +84,19 @@ class LeftCorners {
   LeftCorners(const GrammarSource& source, const PartFacts& facts)
       : source_(source), facts_(facts), state_(source.parts().size(), 0) {}
 
-  // The name of a rule that begins with itself, or null.
-  const std::string* find_cycle(RuleId root) {
-    visit(source_.rules()[root].body);
+  // The name of a rule that begins with itself, or null. Every rule is a place to start: one that the root does not
+  // begin with is entered later.
+  const std::string* find_cycle() {
+    for (const GrammarRule& rule : source_.rules()) {
+      if (state_[rule.body] != kNew || facts_.is_productive[rule.body] == 0) continue;
+      if (const std::string* name = find_cycle_from(rule.body)) return name;
+    }
+    return nullptr;
+  }
+
+ private:
+  const std::string* find_cycle_from(PartId body) {
+    visit(body);
     while (!stack_.empty()) {
       Frame& top = stack_.back();
       const Part& part = source_.parts()[top.part];
@@ -102,7 +112,6 @@ class LeftCorners {
     return nullptr;
   }
 
- private:
   enum : uint8_t { kNew, kOpen, kDone };
   struct Frame {
     PartId part;
@@ -164,7 +173,7 @@ Result<PartFacts> check_grammar(const GrammarSource& source, RuleId root) {
     return fail(ErrorCode::invalid_argument, "rule \"{}\": no finite text matches it",
                 escape_for_display(source.rules()[root].name));
   }
-  if (const std::string* name = LeftCorners(source, facts).find_cycle(root)) {
+  if (const std::string* name = LeftCorners(source, facts).find_cycle()) {
     return fail(
         ErrorCode::invalid_argument,
         "rule \"{}\": is left-recursive (it can begin with itself), expected the repeat after what it begins with",

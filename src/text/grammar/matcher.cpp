@@ -10,9 +10,8 @@ namespace tamis {
 namespace {
 
 constexpr size_t kFramesBeforeCompacting = 1 << 16;
-// Steps of one mask outside its precomputed part. Only a grammar followed in hundreds of places at once comes near;
-// tokens beyond are not offered.
-constexpr uint64_t kMostWalkSteps = 1000000;
+// Comparisons of one mask or token, some 10 ms: only a grammar that is read in hundreds of ways at once comes near.
+constexpr uint64_t kMostWork = 4000000;
 
 void set_bit(std::span<uint32_t> bits, TokenId id) { bits[static_cast<size_t>(id) / 32] |= 1u << (id % 32); }
 void add_bits(std::span<uint32_t> bits, std::span<const uint32_t> more) {
@@ -22,7 +21,7 @@ void add_bits(std::span<uint32_t> bits, std::span<const uint32_t> more) {
 // Positions along a path of a trie, by depth.
 class Walk {
  public:
-  Walk(StackTable& stacks, uint64_t& steps_left) : stacks_(stacks), steps_left_(steps_left) {}
+  explicit Walk(StackTable& stacks) : stacks_(stacks) {}
 
   // Visits the nodes below `root` (and their tokens) that can be reached from `from`; the root's own byte is taken,
   // too, when `takes_root`. Nodes are in depth-first order with depth, byte and end.
@@ -31,13 +30,10 @@ class Walk {
     const uint32_t base = takes_root ? nodes[root].depth - 1u : nodes[root].depth;
     const uint32_t end = nodes[root].end;
     at(0) = from;
-    for (uint32_t i = takes_root ? root : root + 1; i < end && steps_left_ > 0;) {
+    for (uint32_t i = takes_root ? root : root + 1; i < end && !stacks_.is_spent();) {
       const uint32_t depth = nodes[i].depth - base;
       Position& next = at(depth);
-      const Position& last = positions_[depth - 1];
-      // Places are compared with each other.
-      steps_left_ -= std::min<uint64_t>(steps_left_, last.configs.size() * last.configs.size() + 1);
-      stacks_.step(last, nodes[i].byte, next);
+      stacks_.step(positions_[depth - 1], nodes[i].byte, next);
       if (!next.is_alive()) {
         i = nodes[i].end;
         continue;
@@ -53,7 +49,6 @@ class Walk {
     return positions_[depth];
   }
   StackTable& stacks_;
-  uint64_t& steps_left_;
   std::vector<Position> positions_;
 };
 
@@ -75,7 +70,7 @@ struct GrammarMatcher::State {
     moments.push_back({static_cast<uint32_t>(history.size()), position.is_complete, has_ended});
     history.insert(history.end(), position.configs.begin(), position.configs.end());
   }
-  void add_config(const Config& config, std::span<uint32_t> bits, uint64_t& steps_left);
+  void add_config(const Config& config, std::span<uint32_t> bits);
 
   std::shared_ptr<const TokenMasks> masks;
   StackTable stacks;
@@ -85,6 +80,7 @@ struct GrammarMatcher::State {
   Position scratch[2];
   std::vector<Config> mask_of;      // the position `last_mask` was made for
   std::vector<uint32_t> last_mask;  // without the end tokens; empty = none
+  bool has_given_up = false;
 };
 
 GrammarMatcher::GrammarMatcher(std::shared_ptr<const TokenMasks> masks)
@@ -101,12 +97,14 @@ void GrammarMatcher::reset() {
   s.history.clear();
   s.moments.clear();
   s.last_mask.clear();
+  s.stacks.allow(kMostWork);
   s.stacks.start(s.now);
+  s.has_given_up = s.stacks.is_spent();
   s.save(s.now, false);
 }
 
 // The tokens that one place allows.
-void GrammarMatcher::State::add_config(const Config& config, std::span<uint32_t> bits, uint64_t& steps_left) {
+void GrammarMatcher::State::add_config(const Config& config, std::span<uint32_t> bits) {
   const GrammarAutomaton& automaton = stacks.automaton();
   const Terminal& terminal = automaton.terminals[automaton.states[config.state].terminal];
   const auto mask = masks->store().get(config.state);
@@ -130,7 +128,7 @@ void GrammarMatcher::State::add_config(const Config& config, std::span<uint32_t>
   after.clear();
   stacks.resume(config.stack, after);
   if (after.configs.empty()) return;
-  Walk walk(stacks, steps_left);
+  Walk walk(stacks);
   walk.run(after, mask->rest, 0, false, [&](uint32_t i) {
     for (uint32_t k = mask->rest[i].first_token; k < mask->rest[i + 1].first_token; ++k) {
       const StateMask::Counted& token = mask->rest_tokens[k];
@@ -151,11 +149,14 @@ void GrammarMatcher::fill_mask(std::span<uint32_t> bits) {
   State& s = *state_;
   TAMIS_CHECK(bits.size() == s.masks->trie().n_words());
   const bool has_ended = s.moments.back().has_ended;
+  if (s.has_given_up) return std::fill(bits.begin(), bits.end(), 0u);
   if (has_ended || s.last_mask.empty() || s.mask_of != s.now.configs) {
     std::fill(bits.begin(), bits.end(), 0u);
-    uint64_t steps_left = kMostWalkSteps;
     if (!has_ended) {
-      for (const Config& config : s.now.configs) s.add_config(config, bits, steps_left);
+      s.stacks.allow(kMostWork);
+      for (const Config& config : s.now.configs) s.add_config(config, bits);
+      s.has_given_up = s.stacks.is_spent();
+      if (s.has_given_up) return std::fill(bits.begin(), bits.end(), 0u);
       s.last_mask.assign(bits.begin(), bits.end());
       s.mask_of = s.now.configs;
     }
@@ -172,6 +173,7 @@ Status GrammarMatcher::accept(TokenId id) {
   const auto refuse = [&]() {
     return fail(ErrorCode::invalid_argument, "token {}: the grammar does not allow it here", id);
   };
+  if (s.has_given_up) return fail(ErrorCode::unsupported, "the grammar can be read in too many ways at once");
   if (trie.ends_answer(id)) {
     if (!s.now.is_complete) return refuse();
     s.save(s.now, true);
@@ -180,10 +182,12 @@ Status GrammarMatcher::accept(TokenId id) {
   const std::string_view bytes = trie.bytes(id);
   if (bytes.empty() || s.moments.back().has_ended) return refuse();
   const Position* from = &s.now;
+  s.stacks.allow(kMostWork);
   for (size_t i = 0; i < bytes.size(); ++i) {
     Position& to = s.scratch[i % 2];
     s.stacks.step(*from, static_cast<uint8_t>(bytes[i]), to);
-    if (!to.is_alive()) return refuse();
+    s.has_given_up = s.stacks.is_spent();
+    if (s.has_given_up || !to.is_alive()) return refuse();
     from = &to;
   }
   s.now = *from;
@@ -207,6 +211,7 @@ void GrammarMatcher::rollback(size_t n) {
 
 bool GrammarMatcher::is_complete() const { return state_->now.is_complete; }
 bool GrammarMatcher::must_end() const { return state_->now.configs.empty(); }
+bool GrammarMatcher::has_given_up() const { return state_->has_given_up; }
 size_t GrammarMatcher::n_accepted() const { return state_->moments.size() - 1; }
 const TokenMasks& GrammarMatcher::masks() const { return *state_->masks; }
 

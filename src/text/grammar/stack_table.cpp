@@ -7,6 +7,10 @@ namespace tamis {
 
 using Step = GrammarAutomaton::Step;
 
+namespace {
+constexpr uint64_t kWorkOfEntry = 8;  // an entry and its frames take as long as some comparisons of places
+}
+
 void StackTable::clear() {
   frames_.assign(1, {0, 0, 0});
   index_.clear();
@@ -26,7 +30,8 @@ StackId StackTable::push(StackId parent, uint32_t step, uint32_t value) {
   return id;
 }
 
-void StackTable::add(Position& out, const Config& config) const {
+void StackTable::add(Position& out, const Config& config) {
+  charge(1 + out.configs.size());
   if (out.configs.size() >= kMostConfigs) return;
   if (std::find(out.configs.begin(), out.configs.end(), config) == out.configs.end()) out.configs.push_back(config);
 }
@@ -42,7 +47,8 @@ void StackTable::enter(uint32_t step, uint32_t from, StackId stack, std::vector<
   open_.clear();
   seen_.clear();
   open_.push_back({step, from, stack});
-  while (!open_.empty() && out.size() < kMostConfigs && seen_.size() < 4 * kMostConfigs) {
+  while (!open_.empty() && out.size() < kMostConfigs && seen_.size() < 4 * kMostConfigs && !is_spent()) {
+    charge(kWorkOfEntry + out.size() + seen_.size());
     const Entry entry = open_.back();
     open_.pop_back();
     const Step& at = automaton_.steps[entry.step];
@@ -68,12 +74,14 @@ void StackTable::expand(const Entry& entry) {
     case Step::Kind::terminal: return;
     case Step::Kind::jump: open_.push_back({children[0], 0, entry.stack}); return;
     case Step::Kind::choice:
+      charge(at.n_children);
       for (uint32_t i = at.n_children; i-- > 0;) open_.push_back({children[i], 0, entry.stack});
       return;
     case Step::Kind::repeat: open_.push_back({children[0], 0, push(entry.stack, entry.step, 1)}); return;
     case Step::Kind::sequence:
       for (uint32_t i = entry.from; i < at.n_children; ++i) {
         const bool is_last = i + 1 == at.n_children;
+        charge(kWorkOfEntry);
         open_.push_back({children[i], 0, is_last ? entry.stack : push(entry.stack, entry.step, i + 1)});
         if (!automaton_.steps[children[i]].is_nullable) return;
       }
@@ -101,7 +109,8 @@ void StackTable::resume(StackId stack, Position& out) {
   };
   if (frames_[stack].resumed != 0) return take(resumed_[frames_[stack].resumed - 1]);
   Position reached;
-  for (StackId at = stack;;) {
+  for (StackId at = stack; !is_spent();) {
+    charge(kWorkOfEntry);
     if (at == 0) {
       reached.is_complete = true;
       break;
@@ -117,6 +126,7 @@ void StackTable::resume(StackId stack, Position& out) {
     at = frame.parent;
   }
   take(reached);
+  if (is_spent()) return;
   resumed_.push_back(std::move(reached));
   frames_[stack].resumed = static_cast<uint32_t>(resumed_.size());
 }
@@ -124,6 +134,8 @@ void StackTable::resume(StackId stack, Position& out) {
 void StackTable::step(const Position& from, uint8_t byte, Position& out) {
   out.clear();
   for (const Config& config : from.configs) {
+    if (is_spent()) return;
+    charge(1);
     const uint32_t to = automaton_.transition(config.state, byte);
     if (to == 0) continue;
     const GrammarAutomaton::State& state = automaton_.states[to & kStateMask];

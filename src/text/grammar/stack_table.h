@@ -36,6 +36,10 @@ class StackTable {
 
   explicit StackTable(const GrammarAutomaton& automaton) : automaton_(automaton) { clear(); }
 
+  // From now on about `work` comparisons may be done; when they are, is_spent() and what comes out is not to be used.
+  void allow(uint64_t work) { work_left_ = work; }
+  bool is_spent() const { return work_left_ == 0; }
+
   void clear();
   void start(Position& out);  // before the first byte
   // out = where `byte` leads from `from`. Requires: out is not from.
@@ -65,7 +69,8 @@ class StackTable {
   void expand(const Entry& entry);
   // Enters what comes after the top frame; true when the frame can also be skipped.
   bool leave(const Frame& frame, std::vector<Config>& out);
-  void add(Position& out, const Config& config) const;
+  void add(Position& out, const Config& config);
+  void charge(uint64_t work) { work_left_ -= work < work_left_ ? work : work_left_; }
 
   const GrammarAutomaton& automaton_;
   std::vector<Frame> frames_;
@@ -73,6 +78,7 @@ class StackTable {
   std::vector<Position> resumed_;
   std::vector<Entry> open_;
   std::vector<Entry> seen_;
+  uint64_t work_left_ = UINT64_MAX;
 };
 
 // Whether the whole text is an answer.
