@@ -63,18 +63,15 @@ class PostedReply : public Reply {
         });
   }
   void write(std::string piece) override {
-    to_connection([serial = serial_, piece = std::move(piece)](Connection& connection) mutable {
-      connection.write(serial, std::move(piece));
-    });
+    to_connection(
+        [serial = serial_, piece = std::move(piece)](Connection& connection) { connection.write(serial, piece); });
   }
   void finish() override {
     to_connection([serial = serial_](Connection& connection) { connection.finish(serial); });
   }
   void fail(Response response, std::string last_piece) override {
-    to_connection([serial = serial_, response = std::move(response),
-                   last_piece = std::move(last_piece)](Connection& connection) mutable {
-      connection.fail(serial, std::move(response), std::move(last_piece));
-    });
+    to_connection([serial = serial_, response = std::move(response), last_piece = std::move(last_piece)](
+                      Connection& connection) mutable { connection.fail(serial, std::move(response), last_piece); });
   }
   void cut_off() override {
     to_connection([serial = serial_](Connection& connection) { connection.cut_off(serial); });
@@ -404,7 +401,7 @@ void Connection::queue_piece(const std::string& piece) {
   queue(answer_.is_http_1_0 ? piece : fmt::format("{:x}\r\n{}\r\n", piece.size(), piece));
 }
 
-void Connection::write(uint64_t serial, std::string piece) {
+void Connection::write(uint64_t serial, const std::string& piece) {
   if (!is_current(serial) || !answer_.is_stream) return;
   if (n_unsent_ > hub_.options.max_unsent_bytes) {
     ++hub_.n_dropped_readers;
@@ -426,7 +423,7 @@ void Connection::finish(uint64_t serial) {
   end_answer();
 }
 
-void Connection::fail(uint64_t serial, Response response, std::string last_piece) {
+void Connection::fail(uint64_t serial, Response response, const std::string& last_piece) {
   if (!is_current(serial)) return;
   if (!answer_.has_head) return send(serial, std::move(response));
   queue_piece(last_piece);

@@ -60,9 +60,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // What replies ask for; `serial` tells which request they belong to.
   void send(uint64_t serial, Response response);
   void start_stream(uint64_t serial, Response response, std::string ping);
-  void write(uint64_t serial, std::string piece);
+  void write(uint64_t serial, const std::string& piece);
   void finish(uint64_t serial);
-  void fail(uint64_t serial, Response response, std::string last_piece);
+  void fail(uint64_t serial, Response response, const std::string& last_piece);
   void cut_off(uint64_t serial);
   void on_gone(uint64_t serial, std::function<void()> gone);
   void abandon(uint64_t serial);  // the last reply of a request was let go

@@ -14,7 +14,7 @@ bool Dfa::matches(std::string_view text) const {
 }
 
 bool Dfa::has_next(uint32_t state) const {
-  const auto row = next.begin() + static_cast<ptrdiff_t>(state * n_classes);
+  const auto row = next.begin() + ptrdiff_t{state} * n_classes;
   return std::any_of(row, row + n_classes, [](uint32_t to) { return to != 0; });
 }
 
