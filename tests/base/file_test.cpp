@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/base/temporary_dir.h"
+
 namespace tamis {
 namespace {
 
@@ -15,13 +17,7 @@ namespace fs = std::filesystem;
 
 class Files : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tamis-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-  std::string path(const std::string& name) const { return dir_ + "/" + name; }
+  std::string path(const std::string& name) const { return dir_.file(name); }
   void write(const std::string& name, std::string_view text) const {
     std::ofstream(path(name), std::ios::binary) << text;
   }
@@ -30,9 +26,9 @@ class Files : public ::testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
   size_t n_files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(dir_), fs::directory_iterator()));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
   }
-  std::string dir_;
+  const test::TemporaryDir dir_;
 };
 
 TEST_F(Files, AMappedFileReadsTheSameBothWays) {
@@ -59,7 +55,7 @@ TEST_F(Files, AnEmptyFileHasNoBytes) {
 
 TEST_F(Files, OnlyRegularFilesAreOpened) {
   EXPECT_EQ(MappedFile::open(path("none")).error().code, ErrorCode::not_found);
-  EXPECT_EQ(MappedFile::open(dir_).error().code, ErrorCode::io);
+  EXPECT_EQ(MappedFile::open(dir_.path()).error().code, ErrorCode::io);
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
   EXPECT_EQ(MappedFile::open(path("fifo")).error().code, ErrorCode::io);  // and does not wait for a writer
   EXPECT_EQ(MappedFile::open("/dev/null").error().code, ErrorCode::io);

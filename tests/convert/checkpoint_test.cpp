@@ -15,6 +15,7 @@
 #include "compute/reference.h"
 #include "cpu/backend.h"
 #include "formats/safetensors.h"
+#include "tests/base/temporary_dir.h"
 #include "tests/models/synthetic.h"
 
 namespace tamis {
@@ -125,13 +126,6 @@ class Module {
 
 class Checkpoint : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tamis-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
   static std::vector<float> noise(uint64_t n, uint64_t seed, float mean = 0) {
     Rng rng(seed);
     std::vector<float> out(n);
@@ -140,14 +134,14 @@ class Checkpoint : public ::testing::Test {
   }
 
   void write(const std::string& name, const Tensors& tensors, const std::string& config) const {
-    fs::create_directories(dir_ + "/" + name);
+    fs::create_directories(dir_.file(name));
     SafetensorsWriter writer;
     for (const auto& [tensor, value] : tensors)
       ASSERT_TRUE(writer.add_tensor(tensor, value.type, value.shape).has_value());
-    ASSERT_TRUE(writer.begin(dir_ + "/" + name + "/model.safetensors", true).has_value());
+    ASSERT_TRUE(writer.begin(dir_.file(name + "/model.safetensors"), true).has_value());
     for (const auto& [tensor, value] : tensors) ASSERT_TRUE(writer.write(value.bytes).has_value());
     ASSERT_TRUE(writer.finish().has_value());
-    ASSERT_TRUE(write_text_file(dir_ + "/" + name + "/config.json", config, true).has_value());
+    ASSERT_TRUE(write_text_file(dir_.file(name + "/config.json"), config, true).has_value());
   }
 
   // The same model twice: in the folder "packed" as codes, in "floats" as what they mean. `n_expert` 0: dense.
@@ -201,7 +195,7 @@ class Checkpoint : public ::testing::Test {
   // Logits of 9 tokens, and how many tensors are codes.
   std::vector<float> logits_of(const std::string& folder, size_t* n_codes = nullptr) {
     const auto pool = ThreadPool::create(2);
-    const auto opened = open_checkpoint(dir_ + "/" + folder, *pool);
+    const auto opened = open_checkpoint(dir_.file(folder), *pool);
     EXPECT_TRUE(opened.has_value()) << opened.error().to_string();
     if (!opened) return {};
     if (n_codes != nullptr) {
@@ -226,7 +220,7 @@ class Checkpoint : public ::testing::Test {
     EXPECT_EQ(packed, floats);
   }
 
-  std::string dir_;
+  const test::TemporaryDir dir_;
 };
 
 TEST_F(Checkpoint, GptqInOrder) { expect_same({.is_symmetric = true}, 0, 14); }
@@ -254,13 +248,13 @@ std::vector<float> logits_on(Backend& backend, const GgufFile& file, const Affin
 TEST_F(Checkpoint, OnTheCpuSymmetricCodesAreQ4_0) {
   write_both({.is_symmetric = true}, 0);
   const auto pool = ThreadPool::create(1);
-  auto plan = ConvertPlan::make(dir_ + "/packed", {});
+  auto plan = ConvertPlan::make(dir_.file("packed"), {});
   ASSERT_TRUE(plan.has_value()) << plan.error().to_string();
-  ASSERT_TRUE(plan->write(dir_ + "/q4_0.gguf", *pool).has_value());
-  const auto file = GgufFile::open(dir_ + "/q4_0.gguf");
+  ASSERT_TRUE(plan->write(dir_.file("q4_0.gguf"), *pool).has_value());
+  const auto file = GgufFile::open(dir_.file("q4_0.gguf"));
   ASSERT_TRUE(file.has_value());
   ASSERT_EQ(file->find_tensor("blk.0.attn_q.weight")->dtype, DType::q4_0);
-  const auto opened = open_checkpoint(dir_ + "/packed", *pool);
+  const auto opened = open_checkpoint(dir_.file("packed"), *pool);
   ASSERT_TRUE(opened.has_value());
   const auto backend = make_cpu_backend();
   ASSERT_TRUE(backend.has_value());
@@ -272,7 +266,7 @@ TEST_F(Checkpoint, OnTheCpuSymmetricCodesAreQ4_0) {
 TEST_F(Checkpoint, OnTheCpuScatteredCodesAreNearTheReference) {
   write_both({.is_scattered = true}, 0);
   const auto pool = ThreadPool::create(1);
-  const auto opened = open_checkpoint(dir_ + "/packed", *pool);
+  const auto opened = open_checkpoint(dir_.file("packed"), *pool);
   ASSERT_TRUE(opened.has_value());
   const std::vector<float> expected = logits_of("packed");
   const auto exact = make_cpu_backend(nullptr, "", CpuActivations::f32), rounded = make_cpu_backend();
@@ -284,7 +278,7 @@ TEST_F(Checkpoint, OnTheCpuScatteredCodesAreNearTheReference) {
 TEST_F(Checkpoint, MemoryIsThatOfTheCodes) {
   write_both({}, 0);
   const auto pool = ThreadPool::create(1);
-  const auto opened = open_checkpoint(dir_ + "/packed", *pool);
+  const auto opened = open_checkpoint(dir_.file("packed"), *pool);
   ASSERT_TRUE(opened.has_value());
   const auto plan = plan_model(opened->file);
   ASSERT_TRUE(plan.has_value());
@@ -295,16 +289,16 @@ TEST_F(Checkpoint, MemoryIsThatOfTheCodes) {
   // Of 73,728 weights 4 bits each, and 64 bits for each group of 32; the tied embedding is floats.
   const auto table = (*backend)->weight_bytes(DType::f32, Shape{kVocab, kEmbd});
   EXPECT_EQ(bytes->weights, 73728 * (4 + 64 / 32) / 8 + *table);
-  EXPECT_TRUE(is_checkpoint(dir_ + "/packed"));
-  EXPECT_FALSE(is_checkpoint(dir_ + "/packed/config.json"));
-  EXPECT_FALSE(is_checkpoint(dir_));
+  EXPECT_TRUE(is_checkpoint(dir_.file("packed")));
+  EXPECT_FALSE(is_checkpoint(dir_.file("packed/config.json")));
+  EXPECT_FALSE(is_checkpoint(dir_.path()));
 }
 
 TEST_F(Checkpoint, MissingPartsAreNamed) {
   write_both({}, 0);
   const auto pool = ThreadPool::create(1);
-  fs::remove(dir_ + "/packed/model.safetensors");
-  const auto opened = open_checkpoint(dir_ + "/packed", *pool);
+  fs::remove(dir_.file("packed/model.safetensors"));
+  const auto opened = open_checkpoint(dir_.file("packed"), *pool);
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().code, ErrorCode::not_found);
 }

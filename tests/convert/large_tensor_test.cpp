@@ -14,6 +14,7 @@
 #include "convert/convert.h"
 #include "convert/hf_rows.h"
 #include "convert/quantize.h"
+#include "tests/base/temporary_dir.h"
 
 namespace tamis {
 namespace {
@@ -27,13 +28,7 @@ static_assert(kRows * kCols > 2 * kLimit && kExperts * kExpertRows * kCols > kLi
 
 class LargeTensor : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tamis-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-  std::string path(const std::string& name) const { return dir_ + "/" + name; }
+  std::string path(const std::string& name) const { return dir_.file(name); }
 
   // A file of that size holding `text` at 0 and, if any, `last` at its end; false where the disk cannot have it.
   static bool write_sparse(const std::string& path, std::string_view text, uint64_t size,
@@ -52,11 +47,11 @@ class LargeTensor : public ::testing::Test {
     return is_written;
   }
 
-  std::string dir_;
+  const test::TemporaryDir dir_;
 };
 
 #define SKIP_WITHOUT_HOLES(is_written) \
-  if (!(is_written)) GTEST_SKIP() << "no sparse file of many gigabytes can be made in " << dir_
+  if (!(is_written)) GTEST_SKIP() << "no sparse file of many gigabytes can be made in " << dir_.path()
 
 GgufWriter large_model(DType dtype) {
   GgufWriter writer;

@@ -13,6 +13,7 @@
 
 #include "base/float16.h"
 #include "base/rng.h"
+#include "tests/base/temporary_dir.h"
 #include "tests/convert/files.h"
 
 namespace tamis {
@@ -26,14 +27,8 @@ class Quantize : public ::testing::Test {
  protected:
   static constexpr uint64_t kCols = 256, kRows = 16, kExperts = 4;
 
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tamis-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir_ = pattern;
-    write_model(path("m.gguf"), 0);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-  std::string path(const std::string& name) const { return dir_ + "/" + name; }
+  void SetUp() override { write_model(path("m.gguf"), 0); }
+  std::string path(const std::string& name) const { return dir_.file(name); }
 
   // One layer of a mixture; a weight may be replaced.
   void write_model(const std::string& out, size_t bad_at, float bad = 0) {
@@ -94,10 +89,10 @@ class Quantize : public ::testing::Test {
   }
 
   size_t n_files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(dir_), fs::directory_iterator()));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
   }
 
-  std::string dir_;
+  const test::TemporaryDir dir_;
   std::vector<std::string> warnings_;
 };
 

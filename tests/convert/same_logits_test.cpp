@@ -12,6 +12,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/model.h"
+#include "tests/base/temporary_dir.h"
 #include "tests/models/synthetic.h"
 
 namespace tamis {
@@ -104,16 +105,12 @@ Json config_of(const ArchSpec& arch, const Synthetic& model, bool with_experts) 
 class SameLogits : public ::testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tamis-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir_ = pattern;
-    fs::create_directories(dir_ + "/hf");
+    fs::create_directories(dir_.file("hf"));
     // What a checkpoint cannot say: factors beside NVFP4 matrices, divisors of RoPE without the rule they follow.
     std::erase_if(model.tensors, [](const test::SyntheticTensor& tensor) {
       return tensor.name.ends_with(".scale") || tensor.name.starts_with("rope_");
     });
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
   // The folder of the synthetic model; `config` may have been added to.
   void write_folder(const Json& config, const test::Fill& fill = nullptr) {
@@ -132,11 +129,11 @@ class SameLogits : public ::testing::TestWithParam<Variant> {
     SafetensorsWriter writer;
     for (const auto& [name, tensor] : tensors)
       ASSERT_TRUE(writer.add_tensor(name, SafeType::f32, tensor.shape).has_value()) << name;
-    ASSERT_TRUE(writer.begin(dir_ + "/hf/model.safetensors", true).has_value());
+    ASSERT_TRUE(writer.begin(dir_.file("hf/model.safetensors"), true).has_value());
     for (const auto& [name, tensor] : tensors)
       ASSERT_TRUE(writer.write(std::as_bytes(std::span(tensor.values))).has_value());
     ASSERT_TRUE(writer.finish().has_value());
-    ASSERT_TRUE(write_text_file(dir_ + "/hf/config.json", config.dump(), true).has_value());
+    ASSERT_TRUE(write_text_file(dir_.file("hf/config.json"), config.dump(), true).has_value());
   }
 
   // The folder as a file of that type; nothing of it may be left over but the missing tokenizer.
@@ -144,11 +141,11 @@ class SameLogits : public ::testing::TestWithParam<Variant> {
     ConvertOptions options;
     options.type = type;
     options.method = EncodeMethod::plain;
-    TAMIS_TRY(ConvertPlan plan, ConvertPlan::make(dir_ + "/hf", options));
+    TAMIS_TRY(ConvertPlan plan, ConvertPlan::make(dir_.file("hf"), options));
     for (const std::string& warning : plan.warnings())
       EXPECT_TRUE(warning.find("tokenizer") != warning.npos || warning.find("rows of") != warning.npos) << warning;
     const auto pool = ThreadPool::create(1);
-    const std::string path = dir_ + "/" + type + ".gguf";
+    const std::string path = dir_.file(type + ".gguf");
     TAMIS_TRY_STATUS(plan.write(path, *pool));
     return GgufFile::open(path);
   }
@@ -164,7 +161,7 @@ class SameLogits : public ::testing::TestWithParam<Variant> {
 
   const ArchSpec arch = *find_arch(GetParam().arch);
   Synthetic model = test::from_spec(arch, GetParam().with_experts, arch.block.attn.is_fused_qkv, kSize);
-  std::string dir_;
+  const test::TemporaryDir dir_;
 };
 
 TEST_P(SameLogits, OfFloats) {
@@ -272,12 +269,11 @@ TEST_P(SameLogits, OfLlama3Rope) {
 // worked out in double precision from the rule as Meta published it (llama-models, apply_scaling); llama.cpp's
 // converter works in float32, which is within 2e-7 of them.
 TEST(RopeFreqs, AreLlama31s) {
-  std::string dir = (fs::temp_directory_path() / "tamis-test-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
+  const test::TemporaryDir dir;
   const auto write = [&](const std::map<std::string, std::vector<uint64_t>>& shapes) {
     SafetensorsWriter writer;
     for (const auto& [name, shape] : shapes) ASSERT_TRUE(writer.add_tensor(name, SafeType::f32, shape).has_value());
-    ASSERT_TRUE(writer.begin(dir + "/model.safetensors", true).has_value());
+    ASSERT_TRUE(writer.begin(dir.file("model.safetensors"), true).has_value());
     for (const auto& [name, shape] : shapes) {
       const std::vector<float> ones(shape.size() == 1 ? shape[0] : shape[0] * shape[1], 1.0f);
       ASSERT_TRUE(writer.write(std::as_bytes(std::span(ones))).has_value());
@@ -301,13 +297,13 @@ TEST(RopeFreqs, AreLlama31s) {
           "num_attention_heads":1,"vocab_size":4,"rms_norm_eps":1e-5,"max_position_embeddings":131072,
           "rope_theta":500000.0,"tie_word_embeddings":true})");
   config.set("rope_scaling", llama3_rope(8, 8192));
-  ASSERT_TRUE(write_text_file(dir + "/config.json", config.dump(), true).has_value());
+  ASSERT_TRUE(write_text_file(dir.file("config.json"), config.dump(), true).has_value());
   ConvertOptions options;
-  auto plan = ConvertPlan::make(dir, options);
+  auto plan = ConvertPlan::make(dir.path(), options);
   ASSERT_TRUE(plan.has_value()) << plan.error().to_string();
   const auto pool = ThreadPool::create(1);
-  ASSERT_TRUE(plan->write(dir + "/out.gguf", *pool).has_value());
-  const auto file = GgufFile::open(dir + "/out.gguf");
+  ASSERT_TRUE(plan->write(dir.file("out.gguf"), *pool).has_value());
+  const auto file = GgufFile::open(dir.file("out.gguf"));
   ASSERT_TRUE(file.has_value());
   const GgufTensor* const tensor = file->find_tensor("rope_freqs.weight");
   ASSERT_NE(tensor, nullptr);
@@ -322,7 +318,6 @@ TEST(RopeFreqs, AreLlama31s) {
   // The rule is written as the tensor alone: no scaling key, which would scale a second time.
   EXPECT_EQ(file->find("llama.rope.scaling.type"), nullptr);
   EXPECT_EQ(file->find("llama.rope.scaling.factor"), nullptr);
-  fs::remove_all(dir);
 }
 
 }  // namespace

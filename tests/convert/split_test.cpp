@@ -9,6 +9,7 @@
 
 #include "formats/gguf_writer.h"
 #include "formats/shards.h"
+#include "tests/base/temporary_dir.h"
 #include "tests/convert/files.h"
 
 namespace tamis {
@@ -21,9 +22,6 @@ using test::read_all;
 class Split : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tamis-test-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir_ = pattern;
     GgufWriter writer;
     ASSERT_TRUE(writer.add_string("general.architecture", "llama"));
     ASSERT_TRUE(writer.add_u32("general.alignment", 64));
@@ -38,20 +36,20 @@ class Split : public ::testing::Test {
     ASSERT_TRUE(writer.finish());
     original_ = read_all(path("m.gguf"));
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
-  std::string path(const std::string& name) const { return dir_ + "/" + name; }
+  std::string path(const std::string& name) const { return dir_.file(name); }
   GgufFile open(const std::string& name) const {
     auto file = GgufFile::open(path(name), {.mode = GgufMode::strict});
     EXPECT_TRUE(file) << file.error().to_string();
     return file.value();
   }
   size_t n_files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(dir_), fs::directory_iterator()));
+    return static_cast<size_t>(std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
   }
 
   static constexpr int kTensors = 7;
-  std::string dir_, original_;
+  const test::TemporaryDir dir_;
+  std::string original_;
 };
 
 TEST_F(Split, B03_MergingGivesTheOriginalByteForByte) {

@@ -2,8 +2,6 @@
 #include "tests/formats/gguf_builder.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -94,17 +92,6 @@ Result<size_t> TestSource::read_at(uint64_t offset, std::span<std::byte> out) {
 
 Result<GgufFile> open_bytes(std::string bytes, GgufMode mode) {
   return GgufFile::open(std::make_shared<TestSource>(std::move(bytes)), {.mode = mode});
-}
-
-TemporaryDir::TemporaryDir() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "tamis-test-XXXXXX").string();
-  TAMIS_CHECK(::mkdtemp(pattern.data()) != nullptr);
-  path_ = pattern;
-}
-
-TemporaryDir::~TemporaryDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 void write_bytes(const std::string& path, std::string_view bytes) {

@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "formats/gguf.h"
+#include "tests/base/temporary_dir.h"
 
 namespace tamis::testing {
+
+using test::TemporaryDir;
 
 template <class T>
 std::string le(T value) {
@@ -85,20 +88,6 @@ class TestSource final : public ByteSource {
 };
 
 Result<GgufFile> open_bytes(std::string bytes, GgufMode mode = GgufMode::strict);
-
-// A directory under the system's temporary one, removed with all it holds.
-class TemporaryDir {
- public:
-  TemporaryDir();
-  ~TemporaryDir();
-  TemporaryDir(const TemporaryDir&) = delete;
-  TemporaryDir& operator=(const TemporaryDir&) = delete;
-  std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 void write_bytes(const std::string& path, std::string_view bytes);
 std::string read_bytes(const std::string& path);
