@@ -25,7 +25,7 @@ struct HttpOptions {
   HttpLimits limits;
   uint32_t max_connections = 1024;                   // in all; one more is told 503 at once
   uint32_t max_connections_per_ip = 64;              // 0 = no such cap; IPv6: of a /64 network
-  uint64_t max_waiting_bytes = uint64_t{512} << 20;  // of all request bodies in memory; one more is told 503
+  uint64_t max_waiting_bytes = uint64_t{512} << 20;  // of all request bodies in memory, handled ones too; then 503
   uint64_t max_unsent_bytes = uint64_t{1} << 20;     // of a stream; a reader that falls further back is dropped
 
   Milliseconds head_time{10000};  // from a request's first byte (or the connection's start) to the end of its header
@@ -75,6 +75,7 @@ struct Request {
   std::string peer;                                 // the client's address, for limits and logs: "" on a unix socket
   std::string id;                                   // of this request, 16 hexadecimal digits; goes back as x-request-id
   std::chrono::steady_clock::time_point arrived{};  // its first byte
+  std::shared_ptr<void> body_count;                 // while it lives, the body counts towards max_waiting_bytes
 };
 
 class HttpHandler {
@@ -97,17 +98,18 @@ struct HttpStats {
 
 class HttpServer {
  public:
-  // Binds and starts the input/output thread. `handler` outlives the server. Errors: invalid_argument for a host that
-  // is no address; io when the address cannot be bound.
-  static Result<std::unique_ptr<HttpServer>> start(const HttpOptions& options, HttpHandler& handler);
+  // Binds; connections wait until run(). `handler` outlives the server. Errors: invalid_argument for a host that is no
+  // address; io when the address cannot be bound.
+  static Result<std::unique_ptr<HttpServer>> open(const HttpOptions& options, HttpHandler& handler);
   virtual ~HttpServer() = default;  // closes everything
+  virtual void run() = 0;           // once: starts the input/output thread, and with it the handler's calls
 
   virtual uint16_t port() const = 0;
   virtual std::string url() const = 0;  // "http://127.0.0.1:8080" or "unix:PATH"
   virtual HttpStats stats() const = 0;
   // From now on connections close after their answer, idle ones at once; new ones are still taken, for probes.
   virtual void close_when_answered() = 0;
-  // Waits until no request is being answered; false when some still are after `time`.
+  // Waits until no answer is being made or sent; false when some still are after `time`.
   virtual bool wait_until_answered(Milliseconds time) = 0;
 };
 

@@ -148,8 +148,8 @@ void Connection::drop() {
     if (answer_.gone) answer_.gone();
     const std::chrono::duration<double> took = Clock::now() - answer_.arrived;
     hub_.handler.on_answered(answer_.method, answer_.path, 0, took.count());
-    hub_.on_answering(false);
   }
+  end_answering();
   answer_ = Answer();
   hub_.on_closed(*this);
 }
@@ -285,16 +285,16 @@ void Connection::on_head() {
 // Counts a body's bytes among those of all connections, before they are in memory where its length is declared.
 bool Connection::owns_body_bytes(size_t n) {
   if (n > n_body_bytes_) {
-    hub_.n_waiting_bytes += n - n_body_bytes_;
+    hub_.io->n_body_bytes += n - n_body_bytes_;
     n_body_bytes_ = n;
   }
-  if (hub_.n_waiting_bytes <= hub_.options.max_waiting_bytes) return true;
+  if (hub_.io->n_body_bytes <= hub_.options.max_waiting_bytes) return true;
   refuse(503, "too many large requests are waiting");
   return false;
 }
 
 void Connection::free_body_bytes() {
-  hub_.n_waiting_bytes -= n_body_bytes_;
+  hub_.io->n_body_bytes -= n_body_bytes_;
   n_body_bytes_ = 0;
 }
 
@@ -317,6 +317,9 @@ void Connection::begin_answer() {
   request.peer = peer_;
   request.id = random_id();
   request.arrived = arrived_;
+  if (n_body_bytes_ > 0)
+    request.body_count = std::shared_ptr<void>(
+        nullptr, [io = hub_.io, n = std::exchange(n_body_bytes_, 0)](void*) { io->n_body_bytes -= n; });
   parser_.reset();
   answer_ = Answer();
   answer_.is_open = true;
@@ -327,6 +330,7 @@ void Connection::begin_answer() {
   answer_.method = request.head.method;
   answer_.path = request.head.path();
   answer_.arrived = arrived_;
+  is_answering_ = true;
   hub_.on_answering(true);
   hub_.handler.handle(std::move(request), std::make_shared<PostedReply>(hub_.io, weak_from_this(), serial_));
 }
@@ -451,21 +455,24 @@ void Connection::end_answer() {
   answer_.is_open = false;
   answer_.gone = nullptr;
   ping_at_ = Clock::time_point::max();
-  free_body_bytes();
   const std::chrono::duration<double> took = Clock::now() - answer_.arrived;
   hub_.handler.on_answered(answer_.method, answer_.path, answer_.status, took.count());
-  hub_.on_answering(false);
   if (!answer_.keeps_alive) {
     phase_ = Phase::closing;
     write_signal_.cancel();
-  } else if (n_unsent_ == 0) {
-    on_drained();
   }
+  if (n_unsent_ == 0) on_drained();
+}
+
+void Connection::end_answering() {
+  if (std::exchange(is_answering_, false)) hub_.on_answering(false);
 }
 
 void Connection::on_drained() {
   write_deadline_ = Clock::time_point::max();
-  if (answer_.is_open || phase_ != Phase::answering) return;
+  if (answer_.is_open) return;
+  end_answering();
+  if (phase_ != Phase::answering) return;
   phase_ = Phase::idle;
   if (hub_.is_closing && buffer_.empty()) return drop();
   set_read_deadline(Clock::now() + hub_.options.idle_time);

@@ -5,6 +5,7 @@
 // clang-format off
 #include <utility>  // before Boost 1.74's awaitable.hpp, which needs it
 // clang-format on
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
@@ -25,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 // Outlives the listener while replies may still be held somewhere.
 struct InputOutput {
   asio::io_context context;  // without a hint of one thread: that would let posts of other threads overtake its own
+  std::atomic<uint64_t> n_body_bytes{0};  // of all request bodies in memory
 };
 
 class Connection;
@@ -41,7 +43,6 @@ class ConnectionHub {
   const HttpOptions options;
   HttpHandler& handler;
   const std::shared_ptr<InputOutput> io;
-  uint64_t n_waiting_bytes = 0;  // of all request bodies
   uint64_t n_timeouts = 0, n_dropped_readers = 0;
   bool is_closing = false;  // connections end with their answer
 };
@@ -54,8 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start_refused(int status, std::string_view message);  // says so, then closes
   void close_if_idle();
   void drop();  // at once, whatever is going on
-  const std::string& peer() const { return peer_; }
-  bool is_refused() const { return is_refused_; }  // it is no longer, or never was, counted
+  bool is_refused() const { return is_refused_; }  // by start_refused()
 
   // What replies ask for; `serial` tells which request they belong to.
   void send(uint64_t serial, Response response);
@@ -93,6 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse(int status, std::string_view message);
   void refuse_with(Response response);
   void end_answer();
+  void end_answering();
   void on_drained();
   void on_read_end();
   void on_read_deadline();
@@ -116,13 +117,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_first_ = true;  // no request has come yet
   std::string buffer_;    // received, not parsed
   std::optional<RequestParser> parser_;
-  size_t n_body_bytes_ = 0;  // counted in the hub's
+  size_t n_body_bytes_ = 0;  // counted among those of all
   Clock::time_point arrived_{}, body_began_{}, body_deadline_{};
   Clock::time_point read_deadline_ = Clock::time_point::max(), write_deadline_ = read_deadline_,
                     ping_at_ = read_deadline_;
 
   uint64_t serial_ = 0;
   Answer answer_;
+  bool is_answering_ = false;  // and the hub knows: until the answer is written
   std::deque<std::string> out_;
   size_t n_out_written_ = 0;  // of out_.front()
   uint64_t n_unsent_ = 0;

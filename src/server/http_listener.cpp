@@ -89,8 +89,8 @@ class Listener : public HttpServer, public ConnectionHub {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  Status open();
-  void run();
+  Status bind();
+  void run() override;
 
   uint16_t port() const override { return port_; }
   std::string url() const override;
@@ -124,7 +124,7 @@ class Listener : public HttpServer, public ConnectionHub {
   HttpStats published_;       // guarded
 };
 
-Status Listener::open() {
+Status Listener::bind() {
   TAMIS_TRY(const Address address, address_of(options));
   error_code error;
   acceptor_.open(address.endpoint.protocol(), error);
@@ -132,11 +132,13 @@ Status Listener::open() {
   if (!error && address.endpoint.protocol().family() == AF_INET6)
     acceptor_.set_option(asio::ip::v6_only(false), error);  // [::] serves IPv4, too
   if (!error) acceptor_.bind(address.endpoint, error);
+  // Nobody can connect before listen(), so nobody else ever can.
+  if (!error && !address.unix_path.empty() && ::chmod(address.unix_path.c_str(), S_IRUSR | S_IWUSR) != 0)
+    error = error_code(errno, boost::system::system_category());
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error)
     return fail(ErrorCode::io, "{}: cannot listen on port {}: {}", options.host, options.port, error.message());
   unix_path_ = address.unix_path;
-  if (!unix_path_.empty()) ::chmod(unix_path_.c_str(), S_IRUSR | S_IWUSR);
   const auto local = acceptor_.local_endpoint(error);
   if (error) return fail(ErrorCode::io, "{}: {}", options.host, error.message());
   if (unix_path_.empty()) {  // the port has the same place in both kinds of address
@@ -204,9 +206,10 @@ void Listener::take(Socket socket) {
   const Peer peer = peer_of(socket);
   const size_t n_open = open_.size() - n_refused_open_;
   const bool is_capped = options.max_connections_per_ip > 0 && !peer.network.empty();
-  const uint32_t n_of_peer = is_capped ? n_of_network_[peer.network] : 0;
+  const auto counted = n_of_network_.find(peer.network);
   const bool is_full = n_open >= options.max_connections;
-  const bool is_greedy = is_capped && n_of_peer >= options.max_connections_per_ip;
+  const bool is_greedy =
+      is_capped && counted != n_of_network_.end() && counted->second >= options.max_connections_per_ip;
   if (is_full || is_greedy) {
     ++n_refused_;
     if (n_refused_open_ >= kMaxRefused) return publish_stats();
@@ -266,11 +269,10 @@ bool Listener::wait_until_answered(Milliseconds time) {
 
 }  // namespace
 
-Result<std::unique_ptr<HttpServer>> HttpServer::start(const HttpOptions& options, HttpHandler& handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions& options, HttpHandler& handler) {
   try {
     auto listener = std::make_unique<Listener>(options, handler, std::make_shared<InputOutput>());
-    TAMIS_TRY_STATUS(listener->open());
-    listener->run();
+    TAMIS_TRY_STATUS(listener->bind());
     return listener;
   } catch (const boost::system::system_error& error) {  // the network library could not even begin
     return fail(ErrorCode::io, "{}: {}", options.host, error.what());

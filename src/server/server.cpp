@@ -57,12 +57,13 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   raise_descriptor_limit();
   std::unique_ptr<Server> server(new Server(std::move(options)));
   server->workers_ = std::make_unique<Workers>(server->options_.n_workers);
-  TAMIS_TRY(server->http_, HttpServer::start(server->options_.http, *server));
+  TAMIS_TRY(server->http_, HttpServer::open(server->options_.http, *server));
+  server->http_->run();  // handlers use everything above
   return server;
 }
 
 Server::~Server() {
-  workers_.reset();
+  workers_->stop();    // requests still come: they are dropped, or told that there is no model
   set_model(nullptr);  // ends its scheduler, whose listeners still answer through http_
   http_.reset();
 }
@@ -155,8 +156,12 @@ void Server::handle(Request request, std::shared_ptr<Reply> reply) {
     error.retry_after_seconds = 5;
     return reply->send(error_response(error));
   }
-  workers_->run(
-      [this, route, request = std::move(request), reply = std::move(reply)] { work(*route, request, reply); });
+  // Nothing is done for who leaves while it waits.
+  const auto has_left = std::make_shared<std::atomic<bool>>(false);
+  reply->on_gone([has_left] { *has_left = true; });
+  workers_->run([this, route, has_left, request = std::move(request), reply = std::move(reply)] {
+    if (!*has_left) work(*route, request, reply);
+  });
 }
 
 void Server::work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply) {

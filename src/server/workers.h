@@ -13,12 +13,13 @@ namespace tamis::server {
 class Workers {
  public:
   explicit Workers(size_t n_threads);
-  ~Workers();  // waits for what runs, drops what waits
+  ~Workers() { stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // `work` lets no exception out.
+  // `work` lets no exception out. After stop() it is dropped.
   void run(std::function<void()> work);
+  void stop();  // waits for what runs, drops what waits
 
  private:
   void loop();

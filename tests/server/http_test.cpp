@@ -21,7 +21,7 @@ using test::HttpAnswer;
 using test::milliseconds;
 using test::request;
 
-// /echo answers with the body, /stream keeps the reply for the test, /bytes sends without end until the client goes.
+// /echo answers with the body, /stream and /held keep the reply for the test, /kept the request.
 class Handler : public HttpHandler {
  public:
   bool accepts(const RequestHead& head, const std::string&, Response& refused) override {
@@ -38,6 +38,13 @@ class Handler : public HttpHandler {
         reply->start_stream(std::move(head), ": ping\n\n");
       }
       const std::lock_guard lock(mutex_);
+      held_.push_back(std::move(reply));
+      arrived_.notify_all();
+      return;
+    }
+    if (request.head.path() == "/kept") {
+      const std::lock_guard lock(mutex_);
+      kept_.push_back(request);
       held_.push_back(std::move(reply));
       arrived_.notify_all();
       return;
@@ -63,6 +70,7 @@ class Handler : public HttpHandler {
   void release() {
     const std::lock_guard lock(mutex_);
     held_.clear();
+    kept_.clear();
   }
 
   std::atomic<int> n_gone{0}, last_status{-1};
@@ -71,15 +79,17 @@ class Handler : public HttpHandler {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<std::shared_ptr<Reply>> held_;
+  std::vector<Request> kept_;
 };
 
 class Http : public testing::Test {
  protected:
   void start(HttpOptions options = {}) {
     options.port = 0;
-    auto started = HttpServer::start(options, handler_);
-    ASSERT_TRUE(started) << started.error().to_string();
-    server_ = std::move(*started);
+    auto opened = HttpServer::open(options, handler_);
+    ASSERT_TRUE(opened) << opened.error().to_string();
+    server_ = std::move(*opened);
+    server_->run();
   }
   uint16_t port() const { return server_->port(); }
   // Until `condition` holds; a machine may be slow, so there is no other limit than a long one.
@@ -166,6 +176,20 @@ TEST_F(Http, ManyBodiesTogetherAreBounded) {
   EXPECT_EQ(test::ask(port(), "POST /e HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\nx").status, 503);
   first.close();
   EXPECT_TRUE(eventually([&] { return test::ask(port(), request("POST", "/e", std::string(90, 'a'))).status == 200; }));
+}
+
+TEST_F(Http, BodiesCountUntilTheyAreGone) {  // a handler may be busy with them when their client has left
+  HttpOptions options;
+  options.max_waiting_bytes = 100;
+  start(options);
+  Client client(port());
+  ASSERT_TRUE(client.send(request("POST", "/kept", std::string(80, 'a'))));
+  ASSERT_TRUE(handler_.wait_for_held());
+  client.close();
+  ASSERT_TRUE(eventually([&] { return handler_.n_gone == 1; }));
+  EXPECT_EQ(test::ask(port(), request("POST", "/e", std::string(30, 'a'))).status, 503);
+  handler_.release();
+  EXPECT_EQ(test::ask(port(), request("POST", "/e", std::string(90, 'a'))).status, 200);
 }
 
 TEST_F(Http, SlowHeadersEndAndKeepNobodyWaiting) {  // promise 3; fault of ten half-sent headers
@@ -383,6 +407,23 @@ TEST_F(Http, ConnectionsCloseWhenTheServerSaysSo) {
   EXPECT_EQ(get(port(), "/health").header("connection"), "close");  // probes are still answered
 }
 
+TEST_F(Http, AnAnswerIsGivenWhenItIsWritten) {  // promise 17: a drain that ends earlier would cut it off
+  start();
+  Client client(port(), 4096);
+  ASSERT_TRUE(client.send(request("GET", "/stream")));
+  const auto reply = handler_.wait_for_held();
+  ASSERT_TRUE(reply);
+  const std::string piece(20000000, 'x');  // more than any socket buffers
+  reply->write(piece);
+  reply->finish();
+  server_->close_when_answered();
+  EXPECT_FALSE(server_->wait_until_answered(milliseconds(200)));
+  const HttpAnswer answer = client.answer();
+  EXPECT_TRUE(answer.is_whole);
+  EXPECT_EQ(answer.body.size(), piece.size());
+  EXPECT_TRUE(server_->wait_until_answered(milliseconds(5000)));
+}
+
 TEST_F(Http, RepliesOutliveTheServer) {
   start();
   Client client(port());
@@ -399,11 +440,11 @@ TEST_F(Http, ThePortMayBeTaken) {
   start();
   HttpOptions options;
   options.port = port();
-  const auto second = HttpServer::start(options, handler_);
+  const auto second = HttpServer::open(options, handler_);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::io);
   options.host = "nowhere";
-  EXPECT_EQ(HttpServer::start(options, handler_).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(HttpServer::open(options, handler_).error().code, ErrorCode::invalid_argument);
 }
 
 TEST_F(Http, ServesUnixSockets) {
