@@ -48,7 +48,7 @@ std::vector<double> walk(const std::shared_ptr<const TokenMasks>& masks, uint64_
     matcher.reset();
     for (int n = 0; n < 50 && !matcher.must_end(); ++n) {
       const auto start = Clock::now();
-      matcher.fill_mask(bits);
+      if (!matcher.fill_mask(bits)) return times;
       times.push_back(us_since(start));
       const size_t from = rng.below(masks->trie().n_vocab());
       for (size_t i = 0; i < masks->trie().n_vocab(); ++i) {

@@ -63,10 +63,11 @@ class GrammarGuard {
     matcher_.emplace(masks);
     bits_.resize(masks->trie().n_words());
   }
-  void mask(std::span<float> logits) {
-    if (!matcher_) return;
-    matcher_->fill_mask(bits_);
+  Status mask(std::span<float> logits) {
+    if (!matcher_) return {};
+    TAMIS_TRY_STATUS(matcher_->fill_mask(bits_));
     apply_token_mask(logits, bits_);
+    return {};
   }
   Status accept(TokenId id) { return matcher_ ? matcher_->accept(id) : Status{}; }
   // Nothing can follow: no step is spent on the token that says so.
@@ -94,7 +95,7 @@ Status generate_tokens(Session& session, std::vector<float> logits, SamplerChain
       out.end = GenerationEnd::cancelled;
       break;
     }
-    grammar.mask(logits);
+    TAMIS_TRY_STATUS(grammar.mask(logits));
     TAMIS_TRY(const TokenId id, sampler.sample(logits));
     TAMIS_TRY_STATUS(grammar.accept(id));
     sampler.accept(id);

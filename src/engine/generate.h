@@ -38,8 +38,8 @@ struct Generation {
 // Brings the session to `prompt` (tokens it already holds in common are kept) and generates. When the context is full
 // the answer ends; nothing is shifted out. The last chosen token is in the answer but not yet in the session. Errors:
 // invalid_argument for parameters that make no sense, an empty prompt, a prompt longer than the context, a grammar that
-// the vocabulary has no token for; internal when
-// the model computes NaN; what on_text returns; those of Session::append. Cancelling is no error.
+// the vocabulary has no token for; unsupported when the grammar gives up (GrammarMatcher::fill_mask); internal when the
+// model computes NaN; what on_text returns; those of Session::append. Cancelling is no error.
 Result<Generation> generate(Session& session, std::span<const TokenId> prompt, const GenerationOptions& options,
                             const std::function<Status(std::string_view)>& on_text);
 

@@ -39,19 +39,20 @@ ScheduledSequence::ScheduledSequence(ScheduledRequest& of, uint32_t choice, Samp
       cache(std::move(own)),
       tokenizer_(*engine.tokenizer()),
       sampler_(std::move(sampler)),
-      decoder_(engine.tokenizer()),
+      // Under a grammar each byte of a token counts, a space before the first word too.
+      decoder_(engine.tokenizer(), of.params.masks != nullptr),
       matcher_(of.params.stop) {
   if (of.params.masks != nullptr) grammar_.emplace(of.params.masks);
 }
 
 // The logits with −∞ for what must not come now.
-std::span<const float> ScheduledSequence::allowed(std::span<const float> logits) {
+Result<std::span<const float>> ScheduledSequence::allowed(std::span<const float> logits) {
   const bool may_end = n_chosen >= request.params.min_tokens;
   if (may_end && !grammar_) return logits;
   masked_.assign(logits.begin(), logits.end());
   if (grammar_) {
     mask_.resize(grammar_->masks().trie().n_words());
-    grammar_->fill_mask(mask_);
+    TAMIS_TRY_STATUS(grammar_->fill_mask(mask_));
     apply_token_mask(masked_, mask_);
   }
   if (may_end) return masked_;
@@ -62,7 +63,8 @@ std::span<const float> ScheduledSequence::allowed(std::span<const float> logits)
 
 void ScheduledSequence::choose(std::span<const float> logits) {
   chosen_ = {};
-  const Result<TokenId> id = sampler_.sample(allowed(logits));
+  const auto masked = allowed(logits);
+  const Result<TokenId> id = masked ? sampler_.sample(*masked) : tl::unexpected(masked.error());
   if (!id) {
     chosen_.status = tl::unexpected(id.error());
     return;

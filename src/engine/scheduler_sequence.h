@@ -77,7 +77,7 @@ class ScheduledSequence {
 
  private:
   ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine, KvCache own);
-  std::span<const float> allowed(std::span<const float> logits);
+  Result<std::span<const float>> allowed(std::span<const float> logits);
   void note_logprobs(std::span<const float> logits);
 
   const Tokenizer& tokenizer_;

@@ -74,7 +74,7 @@ class Sampler {
     matcher.reset();
     std::string text;
     for (uint64_t n = rng.below(80); n > 0 && !matcher.must_end(); --n) {
-      matcher.fill_mask(bits_);
+      TAMIS_TRY_STATUS(matcher.fill_mask(bits_));
       if (matcher.is_complete() && rng.below(4) == 0) return text;
       const TokenId id = choose(rng, rng.below(2) == 0);
       if (id == kNoToken) return fail(ErrorCode::internal, "no token is allowed after {}", escape_for_display(text));
@@ -97,7 +97,7 @@ class Sampler {
     if (!end) return fail(ErrorCode::internal, "no end after {}", escape_for_display(text, 200));
     for (const char byte : *end) {
       const TokenId id = of_byte_[static_cast<uint8_t>(byte)];
-      matcher.fill_mask(bits_);
+      TAMIS_TRY_STATUS(matcher.fill_mask(bits_));
       if (id == kNoToken || !is_allowed(id)) return fail(ErrorCode::internal, "not allowed: {} after {}", byte, text);
       TAMIS_TRY_STATUS(matcher.accept(id));
     }
@@ -141,7 +141,7 @@ bool is_accepted(const Tokenizer& tokenizer, GrammarMatcher& matcher, const std:
   std::vector<uint32_t> bits(trie.n_words());
   matcher.reset();
   for (const TokenId id : encode_inside(tokenizer, trie, text)) {
-    matcher.fill_mask(bits);
+    if (!matcher.fill_mask(bits)) return false;
     const bool is_allowed = (bits[static_cast<size_t>(id) / 32] >> (id % 32) & 1u) != 0;
     if (!is_allowed || !matcher.accept(id)) return false;
   }

@@ -169,24 +169,46 @@ TEST(Generate, TheCallersErrorEndsIt) {
   EXPECT_EQ(generate(session, tokens_of(*engine, "x"), bad, nullptr).error().code, ErrorCode::invalid_argument);
 }
 
+std::shared_ptr<const TokenMasks> masks_of(const Engine& engine, std::string_view gbnf) {
+  auto trie = TokenTrie::create(*engine.tokenizer());
+  auto grammar = Grammar::from_gbnf(gbnf);
+  EXPECT_TRUE(trie && grammar);
+  return std::make_shared<const TokenMasks>(*std::move(grammar), *std::move(trie));
+}
+
 // Whatever the weights say, and with ignore_eos: the grammar's end is the end.
 TEST(Generate, HoldsTheAnswerToAGrammar) {
   const auto engine = load_tiny(write_tiny_model(), *make_cpu_backend());
-  const auto trie = TokenTrie::create(*engine->tokenizer());
-  ASSERT_TRUE(trie.has_value());
-  const auto grammar = Grammar::from_gbnf("root ::= \" \"? [0-9]{3} (\"-\" [0-9]{2}){2,4} \".\"");
-  ASSERT_TRUE(grammar.has_value());
   GenerationOptions options = sampled(3, 200);
-  options.grammar = std::make_shared<const TokenMasks>(*grammar, *trie);
+  options.grammar = masks_of(*engine, "root ::= \" \"? [0-9]{3} (\"-\" [0-9]{2}){2,4} \".\"");
   for (uint64_t seed = 0; seed < 8; ++seed) {
     options.sampling.seed = seed;
     options.ignore_eos = seed % 2 == 0;
     Session session(engine);
     const auto result = generate(session, tokens_of(*engine, tiny_text(30)), options, nullptr);
     ASSERT_TRUE(result.has_value()) << result.error().to_string();
-    EXPECT_TRUE(grammar->matches(result->text)) << result->text;
+    EXPECT_TRUE(options.grammar->grammar().matches(result->text)) << result->text;
     EXPECT_EQ(result->end, GenerationEnd::end_of_text);
   }
+}
+
+TEST(Generate, ASpaceThatTheGrammarWantsIsInTheText) {
+  const auto engine = load_tiny(write_tiny_model({.is_sentencepiece = true}), *make_cpu_backend());
+  GenerationOptions options = sampled(3, 200);
+  options.grammar = masks_of(*engine, "root ::= \" yes\"");
+  EXPECT_EQ(text_of(engine, tiny_text(30), options), " yes");
+}
+
+TEST(Generate, AnAnswerThatItsGrammarCannotFollowIsAnError) {
+  const auto engine = load_tiny(write_tiny_model(), *make_cpu_backend());
+  GenerationOptions options = sampled(3, 200);
+  options.sampling.logit_bias = {{'a', 100}};
+  options.grammar = masks_of(*engine, test::too_ambiguous_grammar());
+  Session session(engine);
+  const auto result = generate(session, tokens_of(*engine, tiny_text(30)), options, nullptr);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::unsupported);
+  EXPECT_NE(result.error().message.find("too many ways"), std::string::npos) << result.error().message;
 }
 
 }  // namespace

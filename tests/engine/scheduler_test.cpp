@@ -388,6 +388,38 @@ TEST(Scheduler, AnswersKeepToTheirGrammar) {
   }
 }
 
+TEST(Scheduler, ASpaceThatTheGrammarWantsIsInTheText) {
+  const auto engine =
+      load_tiny(write_tiny_model({.n_ctx_train = 512, .is_sentencepiece = true}), *make_cpu_backend(), {.n_batch = 64});
+  const auto scheduler = start(engine);
+  GenerateRequest request = greedy({1, 2, 3}, 20);
+  request.masks =
+      std::make_shared<TokenMasks>(*Grammar::from_gbnf("root ::= \" yes\""), *TokenTrie::create(*engine->tokenizer()));
+  const auto collector = submit(*scheduler, request);
+  collector->wait();
+  EXPECT_EQ(collector->answer().text, " yes");
+}
+
+TEST(Scheduler, AnAnswerThatItsGrammarCannotFollowFailsAlone) {
+  const auto engine = tiny();
+  const auto scheduler = start(engine);
+  const GenerateRequest other = greedy({1, 2, 3}, 30);
+  GenerateRequest ambiguous = greedy({1, 2, 3}, 400);
+  ambiguous.sampling.logit_bias = {{'a', 100}};
+  ambiguous.masks = std::make_shared<TokenMasks>(*Grammar::from_gbnf(test::too_ambiguous_grammar()),
+                                                 *TokenTrie::create(*engine->tokenizer()));
+  const auto beside = submit(*scheduler, other), failing = submit(*scheduler, ambiguous);
+  failing->wait();
+  ASSERT_TRUE(failing->failure().has_value());
+  EXPECT_EQ(failing->failure()->error.code, ErrorCode::unsupported);
+  EXPECT_NE(failing->failure()->error.message.find("too many ways"), std::string::npos)
+      << failing->failure()->error.message;
+  EXPECT_FALSE(failing->failure()->is_busy);
+  beside->wait();
+  expect_same(beside->answer(), alone(engine, other), "beside one whose grammar gives up");
+  expect_idle(*scheduler);
+}
+
 TEST(Scheduler, TheQueueHasAnEnd) {
   const auto engine = tiny();
   const auto scheduler = start(engine, {.max_seqs = 1, .max_queue = 3});

@@ -1,6 +1,7 @@
 // Building the tiny llama of the engine tests.
 #include "tests/engine/tiny_model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,15 +40,19 @@ void add_metadata(GgufWriter& writer, const TinyModel& model) {
   }
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte)
-    tokens.push_back(ByteAlphabet::get().encode(std::string(1, static_cast<char>(byte))));
+    tokens.push_back(model.is_sentencepiece ? fmt::format("<0x{:02X}>", byte)
+                                            : ByteAlphabet::get().encode(std::string(1, static_cast<char>(byte))));
   for (const char* text : {"<|bos|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"}) tokens.push_back(text);
   tokens.push_back(tokens[0] + tokens[1]);
   const std::vector<std::string> merges = {tokens[0] + " " + tokens[1]};
-  std::vector<int32_t> types(256, 1);
+  constexpr int32_t kNormal = 1, kByte = 6;
+  std::vector<int32_t> types(256, model.is_sentencepiece ? kByte : kNormal);
   types.resize(256 + 5, 3);
-  types.push_back(1);
-  must(writer.add_string("tokenizer.ggml.model", "gpt2"));
-  must(writer.add_string("tokenizer.ggml.pre", "gpt-2"));
+  types.push_back(kNormal);
+  must(writer.add_string("tokenizer.ggml.model", model.is_sentencepiece ? "llama" : "gpt2"));
+  must(writer.add_string("tokenizer.ggml.pre", model.is_sentencepiece ? "default" : "gpt-2"));
+  if (model.is_sentencepiece)
+    must(writer.add_numbers<float>("tokenizer.ggml.scores", std::vector<float>(tokens.size(), 0)));
   must(writer.add_strings("tokenizer.ggml.tokens", tokens));
   must(writer.add_numbers<int32_t>("tokenizer.ggml.token_type", types));
   must(writer.add_strings("tokenizer.ggml.merges", merges));
@@ -122,6 +127,12 @@ std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr
     std::abort();
   }
   return *std::move(engine);
+}
+
+std::string too_ambiguous_grammar() {
+  std::string body = "(\"a\" root?)";
+  for (int i = 0; i < 40; ++i) body = "(" + body + "){0,9}";
+  return "root ::= " + body + " \"b\"";
 }
 
 std::vector<TokenId> some_tokens(size_t n) {

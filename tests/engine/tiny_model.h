@@ -14,6 +14,7 @@ struct TinyModel {
   bool has_dead_expert = false;  // routers never choose the last one
   uint32_t n_ctx_train = 96;
   bool has_bos = true;
+  bool is_sentencepiece = false;  // the same tokens, but a space before the first word of a text is not shown
   bool has_template = true;
   std::string chat_template =
       "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
@@ -30,6 +31,9 @@ std::string write_tiny_model(const TinyModel& model = {});
 // Loads it. Aborts the test program when that fails.
 std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr<Backend> backend,
                                         const EngineOptions& options = {});
+
+// GBNF of answers "aaa…" that can be read in so many ways that a matcher gives up after a few tokens.
+std::string too_ambiguous_grammar();
 
 // n tokens of bytes, the same every time.
 std::vector<TokenId> some_tokens(size_t n);

@@ -57,12 +57,5 @@ constexpr std::string_view kSnippets[] = {"{",
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tamis;
-  if (size < 4) return 0;
-  const std::span<const uint8_t> all(data, size);
-  const size_t n_walk = std::min<size_t>(data[0] >> 3, size / 2);
-  const auto grammar =
-      Grammar::from_json_schema(fuzzing::build_text(all.subspan(n_walk), kSnippets), fuzzing::small_limits());
-  if (grammar) fuzzing::walk(*grammar, all.first(n_walk));
-  return 0;
+  return tamis::fuzzing::compile_and_walk(data, size, kSnippets, tamis::Grammar::from_json_schema);
 }

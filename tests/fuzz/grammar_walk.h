@@ -52,24 +52,33 @@ inline void walk(const Grammar& grammar, std::span<const uint8_t> choices) {
   GrammarMatcher matcher(std::make_shared<const TokenMasks>(grammar, trie, size_t{1} << 20));
   std::vector<uint32_t> bits(trie->n_words()), again(trie->n_words());
   for (const uint8_t choice : choices.first(std::min<size_t>(choices.size(), 8))) {
-    matcher.fill_mask(bits);
-    if (matcher.has_given_up()) return;
+    if (!matcher.fill_mask(bits)) return;
     TokenId id = static_cast<TokenId>(choice % trie->n_vocab());
     const auto is_set = [&](TokenId t) { return (bits[static_cast<size_t>(t) / 32] >> (t % 32) & 1u) != 0; };
     if (!is_set(id) && matcher.accept(id)) std::abort();
     for (size_t n = 0; n < trie->n_vocab() && !is_set(id); ++n)
       id = static_cast<TokenId>((static_cast<size_t>(id) + 1) % trie->n_vocab());
     if (!is_set(id)) return;  // only a grammar followed in too many places at once
-    if (!matcher.accept(id)) {
-      if (matcher.has_given_up()) return;
+    if (const Status status = matcher.accept(id); !status) {
+      if (status.error().code == ErrorCode::unsupported) return;
       std::abort();
     }
     matcher.rollback(1);
-    matcher.fill_mask(again);
-    if (matcher.has_given_up()) return;
+    if (!matcher.fill_mask(again)) return;
     if (again != bits) std::abort();
     if (!matcher.accept(id)) std::abort();
   }
+}
+
+// Input → how many bytes choose tokens, those, then a grammar's text, which `compile` makes a Grammar of.
+template <class Compile>
+int compile_and_walk(const uint8_t* data, size_t size, std::span<const std::string_view> snippets, Compile compile) {
+  if (size < 4) return 0;
+  const std::span<const uint8_t> all(data, size);
+  const size_t n_walk = std::min<size_t>(data[0] >> 3, size / 2);
+  const Result<Grammar> grammar = compile(build_text(all.subspan(n_walk), snippets), small_limits());
+  if (grammar) walk(*grammar, all.first(n_walk));
+  return 0;
 }
 
 }  // namespace tamis::fuzzing

@@ -53,7 +53,7 @@ void check_masks(const Grammar& grammar, const std::shared_ptr<const TokenTrie>&
   for (int step = 0; step < 12; ++step) {
     // Past StackTable::kMostConfigs texts are lost, and not the same ones for every way there.
     if (position_after(grammar.automaton(), text).configs.size() > 20) return;
-    matcher.fill_mask(bits);
+    ASSERT_TRUE(matcher.fill_mask(bits));
     std::vector<TokenId> allowed;
     for (TokenId id = 0; static_cast<size_t>(id) < trie->n_vocab(); ++id) {
       const std::string_view bytes = trie->bytes(id);
@@ -147,7 +147,7 @@ TEST(GrammarMatcher, TakesTokensBack) {
   std::vector<std::vector<uint32_t>> seen;
   const auto mask = [&] {
     std::vector<uint32_t> bits(trie->n_words());
-    matcher.fill_mask(bits);
+    EXPECT_TRUE(matcher.fill_mask(bits));
     return bits;
   };
   seen.push_back(mask());
@@ -179,10 +179,10 @@ TEST(GrammarMatcher, EndsAnswersOnlyWhereTheyAreComplete) {
   EXPECT_FALSE(matcher.accept(-1));
   EXPECT_FALSE(matcher.accept(4));
   ASSERT_TRUE(matcher.accept(1));
-  matcher.fill_mask(bits);
+  ASSERT_TRUE(matcher.fill_mask(bits));
   EXPECT_EQ(bits[0], 0b101u);
   ASSERT_TRUE(matcher.accept(kEnd));
-  matcher.fill_mask(bits);
+  ASSERT_TRUE(matcher.fill_mask(bits));
   EXPECT_EQ(bits[0], 0b001u);  // only more of the same
   EXPECT_FALSE(matcher.accept(2));
   matcher.rollback(1);
@@ -200,11 +200,65 @@ TEST(GrammarMatcher, LongAnswersStaySmall) {
   ASSERT_TRUE(matcher.accept(2));
   for (int i = 0; i < 40000; ++i) {
     ASSERT_TRUE(matcher.accept(i % 3 == 0 ? 4 : 1)) << i;
-    if (i % 1000 == 0) matcher.fill_mask(bits);
+    if (i % 1000 == 0) {
+      ASSERT_TRUE(matcher.fill_mask(bits));
+    }
   }
   matcher.rollback(20000);
   EXPECT_TRUE(matcher.accept(3));
   EXPECT_TRUE(matcher.is_complete());
+}
+
+// `inner`, repeated by `repeat` so many levels deep.
+std::string nested(std::string inner, std::string_view repeat, int n_levels) {
+  for (int i = 0; i < n_levels; ++i) inner = "(" + inner + ")" + std::string(repeat);
+  return inner;
+}
+
+TEST(GrammarMatcher, GivesUpWhatCanBeReadInTooManyWays) {
+  const auto grammar = Grammar::from_gbnf("root ::= " + nested("(\"a\" root?)", "{0,9}", 40));
+  ASSERT_TRUE(grammar);
+  const std::vector<std::string> tokens = {"</s>", "a"};
+  const auto trie = std::make_shared<const TokenTrie>(tokens, std::vector<TokenId>{kEnd});
+  GrammarMatcher matcher(std::make_shared<const TokenMasks>(*grammar, trie));
+  std::vector<uint32_t> bits(1);
+  for (int round = 0; round < 2; ++round) {
+    Status status;
+    for (int i = 0; i < 40 && status; ++i) {
+      ASSERT_TRUE(matcher.fill_mask(bits)) << i;
+      EXPECT_EQ(bits[0], 0b11u);
+      status = matcher.accept(1);
+    }
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::unsupported);
+    EXPECT_NE(status.error().message.find("too many ways"), std::string::npos) << status.error().message;
+    status = matcher.fill_mask(bits);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::unsupported);
+    EXPECT_EQ(bits[0], 0u);
+    status = matcher.accept(kEnd);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::unsupported);
+    matcher.reset();
+  }
+}
+
+// Memory has an end, and letting go of stacks does not take longer and longer.
+TEST(GrammarMatcher, GivesUpWhatNestsTooDeep) {
+  const auto grammar = Grammar::from_gbnf("root ::= \"x\" | " + nested("(\"(\" root \")\")", "{1,3}", 150));
+  ASSERT_TRUE(grammar);
+  const std::vector<std::string> tokens = {"</s>", "("};
+  const auto trie = std::make_shared<const TokenTrie>(tokens, std::vector<TokenId>{kEnd});
+  GrammarMatcher matcher(std::make_shared<const TokenMasks>(*grammar, trie));
+  std::vector<uint32_t> bits(1);
+  Status status;
+  while (status && matcher.n_accepted() < 50000) status = matcher.accept(1);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::unsupported);
+  EXPECT_GT(matcher.n_accepted(), 3000u);
+  EXPECT_FALSE(matcher.fill_mask(bits));
+  matcher.reset();
+  EXPECT_TRUE(matcher.fill_mask(bits));
 }
 
 TEST(TokenTrie, KnowsTheKindsOfTokens) {

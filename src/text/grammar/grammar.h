@@ -117,20 +117,20 @@ class GrammarMatcher {
   GrammarMatcher& operator=(GrammarMatcher&&) noexcept;
 
   // Sets bit id % 32 of bits[id / 32] for each token that may come next, clears all others. Tokens that end the answer
-  // are allowed where it is complete; after one of them only they are.
+  // are allowed where it is complete; after one of them only they are. Errors: unsupported when the answer can be read
+  // in too many ways at once, or nests too deep, to be followed in bounded time and memory: no token is offered (all
+  // bits are clear) or accepted any more, until reset().
   //   bits [trie().n_words()]
-  void fill_mask(std::span<uint32_t> bits);
-  // Goes on by one token. Errors: invalid_argument when the grammar does not allow it; nothing changes then.
-  Status accept(TokenId id);
+  [[nodiscard]] Status fill_mask(std::span<uint32_t> bits);
+  // Goes on by one token. Errors: invalid_argument when the grammar does not allow it, nothing changes then;
+  // unsupported as fill_mask().
+  [[nodiscard]] Status accept(TokenId id);
   // Takes back the last n accepted tokens. Requires: n <= n_accepted().
   void rollback(size_t n);
   void reset();
 
   bool is_complete() const;  // the text so far is a whole answer
   bool must_end() const;     // … and nothing can follow it
-  // The grammar can be read in too many ways at once to be followed in bounded time: no token is offered or accepted
-  // any more, until reset().
-  bool has_given_up() const;
   size_t n_accepted() const;
   const TokenMasks& masks() const;
 

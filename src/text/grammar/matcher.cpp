@@ -9,11 +9,19 @@
 namespace tamis {
 namespace {
 
-constexpr size_t kFramesBeforeCompacting = 1 << 16;
+// Stacks that the moments of one answer may need, of some 100 bytes each, and places in them; and how many stacks there
+// are before those that no moment needs are let go.
+constexpr size_t kMostStacks = 1 << 19, kMostPlaces = 1 << 22, kHeldBeforeCompacting = 1 << 16;
 // Comparisons of one mask or token, some 10 ms: only a grammar that is read in hundreds of ways at once comes near.
 constexpr uint64_t kMostWork = 4000000;
 
 void set_bit(std::span<uint32_t> bits, TokenId id) { bits[static_cast<size_t>(id) / 32] |= 1u << (id % 32); }
+
+tl::unexpected<Error> too_much_to_follow() {
+  return fail(ErrorCode::unsupported,
+              "grammar: the answer can be read in too many ways at once, or nests too deep, to be followed further");
+}
+
 void add_bits(std::span<uint32_t> bits, std::span<const uint32_t> more) {
   for (size_t i = 0; i < more.size(); ++i) bits[i] |= more[i];
 }
@@ -71,6 +79,8 @@ struct GrammarMatcher::State {
     history.insert(history.end(), position.configs.begin(), position.configs.end());
   }
   void add_config(const Config& config, std::span<uint32_t> bits);
+  Status make_mask();
+  void compact();
 
   std::shared_ptr<const TokenMasks> masks;
   StackTable stacks;
@@ -80,6 +90,7 @@ struct GrammarMatcher::State {
   Position scratch[2];
   std::vector<Config> mask_of;      // the position `last_mask` was made for
   std::vector<uint32_t> last_mask;  // without the end tokens; empty = none
+  size_t compact_at = kHeldBeforeCompacting;
   bool has_given_up = false;
 };
 
@@ -97,6 +108,7 @@ void GrammarMatcher::reset() {
   s.history.clear();
   s.moments.clear();
   s.last_mask.clear();
+  s.compact_at = kHeldBeforeCompacting;
   s.stacks.allow(kMostWork);
   s.stacks.start(s.now);
   s.has_given_up = s.stacks.is_spent();
@@ -145,26 +157,42 @@ void GrammarMatcher::State::add_config(const Config& config, std::span<uint32_t>
   }
 }
 
-void GrammarMatcher::fill_mask(std::span<uint32_t> bits) {
+// Lets go of stacks that no moment needs. The next time comes after as many more, so that each costs little.
+void GrammarMatcher::State::compact() {
+  stacks.compact(history);
+  load(moments.back(), now);
+  last_mask.clear();
+  compact_at = kHeldBeforeCompacting + 2 * stacks.n_held();
+  has_given_up = stacks.n_held() > kMostStacks;
+}
+
+// Makes last_mask that of now.
+Status GrammarMatcher::State::make_mask() {
+  if (has_given_up) return too_much_to_follow();
+  if (!last_mask.empty() && mask_of == now.configs) return {};
+  last_mask.assign(masks->trie().n_words(), 0);
+  stacks.allow(kMostWork);
+  for (const Config& config : now.configs) add_config(config, last_mask);
+  has_given_up = stacks.is_spent();
+  if (has_given_up) return too_much_to_follow();
+  mask_of = now.configs;
+  return {};
+}
+
+Status GrammarMatcher::fill_mask(std::span<uint32_t> bits) {
   State& s = *state_;
   TAMIS_CHECK(bits.size() == s.masks->trie().n_words());
   const bool has_ended = s.moments.back().has_ended;
-  if (s.has_given_up) return std::fill(bits.begin(), bits.end(), 0u);
-  if (has_ended || s.last_mask.empty() || s.mask_of != s.now.configs) {
+  const Status status = has_ended ? Status{} : s.make_mask();
+  if (has_ended || !status) {
     std::fill(bits.begin(), bits.end(), 0u);
-    if (!has_ended) {
-      s.stacks.allow(kMostWork);
-      for (const Config& config : s.now.configs) s.add_config(config, bits);
-      s.has_given_up = s.stacks.is_spent();
-      if (s.has_given_up) return std::fill(bits.begin(), bits.end(), 0u);
-      s.last_mask.assign(bits.begin(), bits.end());
-      s.mask_of = s.now.configs;
-    }
   } else {
     std::copy(s.last_mask.begin(), s.last_mask.end(), bits.begin());
   }
+  if (!status) return status;
   if (s.now.is_complete)
     for (const TokenId id : s.masks->trie().end_of_generation()) set_bit(bits, id);
+  return {};
 }
 
 Status GrammarMatcher::accept(TokenId id) {
@@ -173,7 +201,7 @@ Status GrammarMatcher::accept(TokenId id) {
   const auto refuse = [&]() {
     return fail(ErrorCode::invalid_argument, "token {}: the grammar does not allow it here", id);
   };
-  if (s.has_given_up) return fail(ErrorCode::unsupported, "the grammar can be read in too many ways at once");
+  if (s.has_given_up) return too_much_to_follow();
   if (trie.ends_answer(id)) {
     if (!s.now.is_complete) return refuse();
     s.save(s.now, true);
@@ -187,16 +215,14 @@ Status GrammarMatcher::accept(TokenId id) {
     Position& to = s.scratch[i % 2];
     s.stacks.step(*from, static_cast<uint8_t>(bytes[i]), to);
     s.has_given_up = s.stacks.is_spent();
-    if (s.has_given_up || !to.is_alive()) return refuse();
+    if (s.has_given_up) return too_much_to_follow();
+    if (!to.is_alive()) return refuse();
     from = &to;
   }
   s.now = *from;
   s.save(s.now, false);
-  if (s.stacks.n_frames() > kFramesBeforeCompacting + 4 * s.history.size()) {
-    s.stacks.compact(s.history);
-    s.load(s.moments.back(), s.now);
-    s.last_mask.clear();
-  }
+  if (s.stacks.n_held() > s.compact_at) s.compact();
+  s.has_given_up |= s.history.size() > kMostPlaces;
   return {};
 }
 
@@ -211,7 +237,6 @@ void GrammarMatcher::rollback(size_t n) {
 
 bool GrammarMatcher::is_complete() const { return state_->now.is_complete; }
 bool GrammarMatcher::must_end() const { return state_->now.configs.empty(); }
-bool GrammarMatcher::has_given_up() const { return state_->has_given_up; }
 size_t GrammarMatcher::n_accepted() const { return state_->moments.size() - 1; }
 const TokenMasks& GrammarMatcher::masks() const { return *state_->masks; }
 

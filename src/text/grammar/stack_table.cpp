@@ -15,6 +15,7 @@ void StackTable::clear() {
   frames_.assign(1, {0, 0, 0});
   index_.clear();
   resumed_.clear();
+  n_resumed_ = 0;
 }
 
 StackId StackTable::push(StackId parent, uint32_t step, uint32_t value) {
@@ -127,6 +128,7 @@ void StackTable::resume(StackId stack, Position& out) {
   }
   take(reached);
   if (is_spent()) return;
+  n_resumed_ += reached.configs.size();
   resumed_.push_back(std::move(reached));
   frames_[stack].resumed = static_cast<uint32_t>(resumed_.size());
 }

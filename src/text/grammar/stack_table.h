@@ -47,7 +47,8 @@ class StackTable {
   // Adds the places where a stack goes on.
   void resume(StackId stack, Position& out);
 
-  size_t n_frames() const { return frames_.size(); }
+  // Frames, and places worked out for them: what memory grows with.
+  size_t n_held() const { return frames_.size() + n_resumed_; }
   // Keeps only the stacks of `live` (their ids change); for tables that have grown.
   void compact(std::span<Config> live);
 
@@ -76,6 +77,7 @@ class StackTable {
   std::vector<Frame> frames_;
   std::unordered_map<uint64_t, std::vector<StackId>> index_;
   std::vector<Position> resumed_;
+  size_t n_resumed_ = 0;  // places in them
   std::vector<Entry> open_;
   std::vector<Entry> seen_;
   uint64_t work_left_ = UINT64_MAX;
