@@ -205,7 +205,7 @@ def instances_of(schema, n):
     return found[:n]
 
 
-def plain_numbers(value, is_top=True):
+def plain_numbers(value):
     """False where JSON text would use a form tamis leaves out: an exponent in a bounded number, a fraction in an integer."""
     if isinstance(value, float):
         return "e" not in repr(value) and value != int(value) if abs(value) < 1e15 else False

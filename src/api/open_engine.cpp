@@ -12,6 +12,7 @@ Result<std::shared_ptr<const Engine>> open_folder(const std::string& path, std::
   TAMIS_TRY(OpenCheckpoint checkpoint, open_checkpoint(path, pool));
   for (const std::string& warning : checkpoint.warnings) log_warning("{}", warning);
   options.affine = std::move(checkpoint.affine);
+  options.on_unread = std::move(checkpoint.forget);
   return Engine::load(checkpoint.file, std::move(backend), options);
 }
 

@@ -2,6 +2,7 @@
 #include "base/sparse_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace tamis {
 
@@ -14,6 +15,13 @@ Result<std::shared_ptr<SparseMemory>> SparseMemory::create(uint64_t n_bytes) {
 }
 
 SparseMemory::~SparseMemory() { ::munmap(data_, size_); }
+
+void SparseMemory::forget(uint64_t offset, uint64_t n_bytes) {
+  TAMIS_CHECK(offset <= size_ && n_bytes <= size_ - offset);
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t begin = (offset + page - 1) / page * page, end = (offset + n_bytes) / page * page;
+  if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
+}
 
 Result<size_t> SparseMemory::read_at(uint64_t offset, std::span<std::byte> out) {
   return MemorySource(mapped()).read_at(offset, out);

@@ -17,6 +17,8 @@ class SparseMemory final : public ByteSource {
   SparseMemory& operator=(const SparseMemory&) = delete;
 
   std::span<std::byte> bytes() { return {data_, size_}; }
+  // The pages wholly inside [offset, offset + n_bytes) take no room any more; read again, they are zero.
+  void forget(uint64_t offset, uint64_t n_bytes);
   uint64_t size_bytes() const override { return size_; }
   Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) override;
   std::span<const std::byte> mapped() const override { return {data_, size_}; }

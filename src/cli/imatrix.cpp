@@ -232,7 +232,8 @@ Result<int> Calibration::run() {
   TAMIS_TRY(const LoadedEngine loaded, load_engine(args_, engine_options));
   options.pool = loaded.pool.get();
   const GgufFile& file = loaded.engine->model().file;
-  TAMIS_TRY_STATUS(foreign_entries(start_, [&](std::string_view name) { return file.find_tensor(name) != nullptr; }));
+  TAMIS_TRY_STATUS(
+      check_imatrix_names(start_, [&](std::string_view name) { return file.find_tensor(name) != nullptr; }));
   TAMIS_TRY(const Text text, read_texts(args_, *loaded.engine->tokenizer(), options.n_ctx));
   TAMIS_TRY(const auto windows, chosen_windows(text, options.n_ctx));
   TAMIS_TRY(Calibrator calibrator, Calibrator::create(loaded.engine, options));

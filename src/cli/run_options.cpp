@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/limits.h"
 #include "cli/run.h"
 
 namespace tamis::cli {
@@ -139,7 +140,6 @@ Status set_form(const Args& args, api::GenerateOptions& options) {
                                                                      {"--grammar-file", api::AnswerForm::grammar},
                                                                      {"-j", api::AnswerForm::json_schema},
                                                                      {"--regex", api::AnswerForm::regex}};
-  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
   for (const auto& [name, form] : kForms) {
     if (!args.has(name)) continue;
     if (options.form != api::AnswerForm::any)
@@ -149,7 +149,7 @@ Status set_form(const Args& args, api::GenerateOptions& options) {
     const bool is_file = name == "--grammar-file" || (name == "-j" && options.form_text.starts_with('@'));
     if (!is_file) continue;
     const std::string path = options.form_text.substr(name == "-j" ? 1 : 0);
-    TAMIS_TRY(options.form_text, read_text_file(path, kMostBytes));
+    TAMIS_TRY(options.form_text, read_text_file(path, Limits{}.grammar_bytes));
   }
   return {};
 }

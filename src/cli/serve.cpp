@@ -24,8 +24,7 @@ constexpr auto kPollTime = std::chrono::milliseconds(50);  // of the stop flag
 
 // Where others can reach it, keys are asked for, unless the user says that none are wanted.
 Status check_exposure(const std::string& host, bool has_keys, bool is_insecure) {
-  const bool is_local = host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("unix:");
-  if (is_local || has_keys || is_insecure) return {};
+  if (server::is_loopback(host) || host.starts_with("unix:") || has_keys || is_insecure) return {};
   return fail(ErrorCode::invalid_argument,
               "--host {}: whoever reaches this address could use the model; give --api-key-file FILE, or --insecure "
               "where that is wanted",
@@ -79,6 +78,7 @@ Result<std::shared_ptr<const server::ServedModel>> served_model(const Args& args
   served->n_parameters = facts.total.n_params;
   served->size_bytes = file.size_bytes();
   served->max_seqs = options.max_seqs;
+  served->max_queue = options.max_queue;
   served->loaded_at =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   served->parse_content_special = args.flag("--hf-special");
@@ -101,8 +101,9 @@ Result<int> run_serve(const Args& args) {
   TAMIS_TRY(engine_options.n_ctx, integer_option(args, "-c", 0, 0));
   engine_options.n_batch = static_cast<uint32_t>(args.integer("-b"));
 
+  LoadedEngine loaded;  // before the server, so that its threads outlive every request
   TAMIS_TRY(const std::unique_ptr<server::Server> serving, server::Server::start(std::move(options)));
-  TAMIS_TRY(const LoadedEngine loaded, load_engine(args, engine_options));
+  TAMIS_TRY(loaded, load_engine(args, engine_options));
   TAMIS_TRY(const std::shared_ptr<const server::ServedModel> model, served_model(args, loaded, scheduling));
   serving->set_model(model);
   const std::atomic<bool>& stop = stop_flag();

@@ -58,7 +58,7 @@ std::vector<OptionSpec> serve_options() {
                   "what is free"},
              number("--itl-target-ms", "250", 1, 60000, "longest time wanted between two tokens of an answer"),
              number("--max-batched-tokens", "", 1, 65536, "most tokens of one step; default: -b"),
-             number("--max-queue", "", 0, 1000000, "requests that may wait; default: 4 × --max-seqs, at least 16"),
+             number("--max-queue", "", 1, 1000000, "requests that may wait; default: 4 × --max-seqs, at least 16"),
              seconds("--queue-timeout", "30", "a request that waited that long is refused; 0 = it waits"),
              seconds("--drain-timeout", "30", "time for running answers to end after a signal"),
              number("--max-connections", "1024", 1, 1000000, "open connections; one more is told 503"),

@@ -2,6 +2,7 @@
 // and AWQ matrices, which stay in the checkpoint and go to a backend as the codes they are, without loss.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,10 +19,13 @@ struct OpenCheckpoint {
   // Metadata and tensors in the types the checkpoint holds. Tensors that `affine` knows are F32 by name, and zero.
   GgufFile file;
   AffineTensors affine;  // keeps the checkpoint's files open; needed until the model is loaded
+  // Frees the memory of a tensor's numbers, which are then zero: LoadOptions::on_unread, where `file` is loaded but
+  // once.
+  std::function<void(const GgufTensor& tensor)> forget;
   std::vector<std::string> warnings;
 };
 
-// Whether the path is a folder that is meant: it holds a config.json.
+// Whether the path is a folder that holds a config.json.
 bool is_checkpoint(const std::string& path);
 
 // Packed matrices whose groups are no multiples of 32 inputs, or whose scales have more than 11 significant bits beside

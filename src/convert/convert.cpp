@@ -113,11 +113,9 @@ Status check_imatrix(ConvertPlan::State& state) {
   };
   std::set<std::string_view> names;
   for (const ConvertedTensor& tensor : state.tensors) names.insert(tensor.name);
-  const auto foreign = foreign_entries(*imatrix, [&](std::string_view name) { return names.contains(name); });
-  if (!foreign) return in_imatrix(foreign.error());
-  if (!foreign->empty())
-    state.warnings.push_back(fmt::format("the imatrix has {} entries for tensors that the model lacks, such as {}",
-                                         foreign->size(), escape_for_display(foreign->front())));
+  const auto warning = check_imatrix_names(*imatrix, [&](std::string_view name) { return names.contains(name); });
+  if (!warning) return in_imatrix(warning.error());
+  if (!warning->empty()) state.warnings.push_back(*warning);
   for (size_t i = 0; i < state.tensors.size(); ++i) {
     const ConvertedTensor& tensor = state.tensors[i];
     const auto entry = imatrix->entries.find(tensor.name);

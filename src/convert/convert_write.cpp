@@ -1,4 +1,5 @@
-// Writing: a slab of rows at a time is read, encoded by all threads, measured where the source is packed, and written.
+// Writing: a slab of rows at a time is read, encoded by all threads, measured where the source is packed, and written
+// to a file; or whole tensors into memory (checkpoint.h).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -170,12 +171,13 @@ Result<OpenCheckpoint> open_checkpoint(const std::string& folder, ThreadPool& po
     tensor.size_bytes = *dtype_bytes(tensor.type, tensor.shape.n_elements());
   }
   TAMIS_TRY(auto memory, fill_memory(*state, pool, affine));
-  TAMIS_TRY(GgufFile file, GgufFile::open(std::move(memory)));
+  TAMIS_TRY(GgufFile file, GgufFile::open(memory));
   return OpenCheckpoint{std::move(file),
                         [state, affine = std::move(affine)](std::string_view name, uint32_t matrix_idx) {
                           const auto found = affine.find(std::string(name));
                           return found == affine.end() ? nullptr : state->rows[found->second]->affine(matrix_idx);
                         },
+                        [memory](const GgufTensor& tensor) { memory->forget(tensor.file_offset, tensor.size_bytes); },
                         state->warnings};
 }
 

@@ -146,12 +146,10 @@ class Planner {
   }
 
   Status check_names(const Imatrix& imatrix) {
-    const auto foreign =
-        foreign_entries(imatrix, [&](std::string_view name) { return plan_.source.find_tensor(name) != nullptr; });
-    if (!foreign) return tl::unexpected<Error>(with_file(foreign.error(), plan_.options.imatrix_path));
-    if (!foreign->empty())
-      plan_.warnings.push_back(fmt::format("the imatrix has {} entries for tensors that the model lacks, such as {}",
-                                           foreign->size(), escape_for_display(foreign->front())));
+    const auto warning =
+        check_imatrix_names(imatrix, [&](std::string_view name) { return plan_.source.find_tensor(name) != nullptr; });
+    if (!warning) return tl::unexpected<Error>(with_file(warning.error(), plan_.options.imatrix_path));
+    if (!warning->empty()) plan_.warnings.push_back(*warning);
     return {};
   }
 

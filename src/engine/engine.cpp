@@ -82,8 +82,11 @@ Result<std::shared_ptr<const Engine>> Engine::load(const GgufFile& file, std::un
   if (options.has_tokenizer) {
     TAMIS_TRY(engine->tokenizer_, Tokenizer::from_gguf(file, options.tokenizer));
   }
-  TAMIS_TRY(engine->model_,
-            load_model(file, *backend, {.n_ctx = engine->n_ctx_, .limits = options.limits, .affine = options.affine}));
+  TAMIS_TRY(engine->model_, load_model(file, *backend,
+                                       {.n_ctx = engine->n_ctx_,
+                                        .limits = options.limits,
+                                        .affine = options.affine,
+                                        .on_unread = options.on_unread}));
   if (engine->n_ctx_ > n_train) {
     engine->model_.warnings.push_back(
         fmt::format("context of {} tokens is longer than the {} the model was trained for", engine->n_ctx_, n_train));

@@ -29,7 +29,8 @@ struct EngineOptions {
   uint64_t ram_budget_bytes = 0;  // most memory for weights and a full context; 0 = what this process may use
   TokenizerOptions tokenizer;
   Limits limits;
-  AffineTensors affine;   // matrices that are packed codes in place of the file's bytes; asked while loading only
+  AffineTensors affine;  // matrices that are packed codes in place of the file's bytes; asked while loading only
+  std::function<void(const GgufTensor& tensor)> on_unread;  // as LoadOptions has it
   std::string trace_dir;  // every intermediate of every step is written there (engine/tensor_trace.h); "" = none
 };
 

@@ -11,6 +11,7 @@ namespace tamis {
 namespace {
 
 constexpr uint32_t kContextsByDefault = 4;
+constexpr const char* kNoMore = "no more requests are taken in";
 
 uint64_t random_seed() {
   std::random_device device;
@@ -67,6 +68,7 @@ uint32_t Scheduler::n_ctx() const { return loop_->n_ctx(); }
 const Engine& Scheduler::engine() const { return loop_->engine(); }
 SchedulerStats Scheduler::stats() const { return loop_->stats(); }
 double Scheduler::retry_after_seconds() const { return loop_->retry_after_seconds(); }
+void Scheduler::refuse_waiting() { loop_->refuse_waiting(); }
 bool Scheduler::drain(double seconds) { return loop_->drain(seconds); }
 
 Scheduler::Loop::Loop(std::shared_ptr<const Engine> engine, const SchedulerOptions& options, size_t n_pages,
@@ -137,7 +139,7 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
   if (const Status status = check(params); !status) return refused(status.error());
   {  // before the work that a full queue should not cost
     const std::lock_guard lock(mutex_);
-    if (is_draining_) return tl::unexpected(busy_locked("no more requests are taken in"));
+    if (is_draining_) return tl::unexpected(busy_locked(kNoMore));
     if (n_queued_ >= options_.max_queue)
       return tl::unexpected(busy_locked(fmt::format("{} requests wait already", n_queued_)));
     ++n_queued_;
@@ -162,9 +164,10 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
   const std::lock_guard lock(mutex_);
   if (is_draining_) {
     --n_queued_;
-    return tl::unexpected(busy_locked("no more requests are taken in"));
+    return tl::unexpected(busy_locked(kNoMore));
   }
   request->id = ++last_id_;
+  if (open_.empty()) progress_ = Clock::now();
   open_.emplace(request->id, request);
   inbox_.push_back(request);
   wake_.notify_all();
@@ -184,12 +187,18 @@ SchedulerStats Scheduler::Loop::stats() const {
   SchedulerStats stats = published_;
   stats.n_queued = n_queued_;
   stats.n_refused = n_refused_;
+  if (!open_.empty()) stats.stalled_seconds = std::chrono::duration<double>(Clock::now() - progress_).count();
   return stats;
 }
 
 double Scheduler::Loop::retry_after_seconds() const {
   const std::lock_guard lock(mutex_);
   return retry_after_locked();
+}
+
+void Scheduler::Loop::refuse_waiting() {
+  const std::lock_guard lock(mutex_);
+  is_draining_ = refuses_waiting_ = true;
 }
 
 bool Scheduler::Loop::drain(double seconds) {
@@ -212,6 +221,7 @@ bool Scheduler::Loop::wait_for_work() {
     requests_.push_back(std::move(request));
   }
   inbox_.clear();
+  refuses_waiting_now_ = refuses_waiting_;
   return !requests_.empty();
 }
 
@@ -238,6 +248,7 @@ void Scheduler::Loop::publish_stats() {
   now_.n_pages_evicted = stored_.n_evicted();
   const std::lock_guard lock(mutex_);
   published_ = now_;
+  progress_ = Clock::now();
 }
 
 }  // namespace tamis

@@ -136,6 +136,7 @@ struct SchedulerStats {
   uint64_t kv_page_bytes = 0;
   uint32_t step_tokens = 0;      // budget of the next step while answers run
   double step_ms = 0;            // moving average
+  double stalled_seconds = 0;    // without the end of a step, or any other progress, while there are requests
   double tokens_per_second = 0;  // generated, moving average over steps that generate
   // since the start
   uint64_t n_requests = 0, n_finished = 0, n_failed = 0, n_refused = 0, n_cancelled = 0;
@@ -176,6 +177,9 @@ class Scheduler {
   const Engine& engine() const;
   SchedulerStats stats() const;
   double retry_after_seconds() const;  // as a refused request would be told now
+
+  // Refuses new requests from now on, and at the next step those that have not been taken up: they end as busy.
+  void refuse_waiting();
 
   // Refuses new requests from now on, lets all others end; those that have not after `seconds` are cancelled. Returns
   // when all have ended: true when nothing had to be cancelled.

@@ -25,6 +25,7 @@ class Scheduler::Loop {
   void cancel(RequestId id);
   SchedulerStats stats() const;
   double retry_after_seconds() const;
+  void refuse_waiting();
   bool drain(double seconds);
   uint32_t n_ctx() const { return n_ctx_; }
   const Engine& engine() const { return *engine_; }
@@ -96,6 +97,7 @@ class Scheduler::Loop {
   std::vector<Sequence*> batch_;                                        // of the running step
   std::vector<std::pair<Sequence*, std::span<const float>>> choosing_;  // next token due, by its row of logits
   std::vector<std::shared_ptr<Request>> ended_requests_;                // in the running step
+  bool refuses_waiting_now_ = false;                                    // refuses_waiting_, as the running step saw it
   Clock::time_point began_;                                             // of the running step
   double mean_answer_ = 128;                                            // tokens of a choice, moving average
   Clock::time_point last_end_;
@@ -110,7 +112,8 @@ class Scheduler::Loop {
   uint32_t n_queued_ = 0;
   uint64_t n_refused_ = 0;
   double seconds_per_request_ = 1;
-  bool is_draining_ = false, is_stopping_ = false;
+  bool is_draining_ = false, refuses_waiting_ = false, is_stopping_ = false;
+  Clock::time_point progress_;  // last end of a step, or the first request after none
   SchedulerStats published_;
 
   std::thread thread_;  // last: everything else is there when it starts

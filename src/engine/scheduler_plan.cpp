@@ -30,18 +30,18 @@ void Scheduler::Loop::plan() {
 
 void Scheduler::Loop::end_cancelled() {
   const double timeout = options_.queue_timeout_seconds;
-  const auto waits_too_long = [&](const Request& request) {
-    return !request.is_taken_up && timeout > 0 && seconds_between(request.arrived, began_) > timeout;
+  const auto waits_in_vain = [&](const Request& request) {
+    if (request.is_taken_up) return false;
+    return refuses_waiting_now_ || (timeout > 0 && seconds_between(request.arrived, began_) > timeout);
   };
   std::vector<Request*> ending;
   for (const std::shared_ptr<Request>& request : requests_)
-    if (request->is_cancelled || waits_too_long(*request)) ending.push_back(request.get());
+    if (request->is_cancelled || waits_in_vain(*request)) ending.push_back(request.get());
   for (Request* const request : ending) {
     if (!request->is_cancelled) {
-      fail_request(
-          *request,
-          {ErrorCode::out_of_memory, fmt::format("waited for {} seconds without being taken up", timeout), nullptr},
-          true);
+      std::string why = refuses_waiting_now_ ? "no more requests are taken up"
+                                             : fmt::format("waited for {} seconds without being taken up", timeout);
+      fail_request(*request, {ErrorCode::out_of_memory, std::move(why), nullptr}, true);
       continue;
     }
     for (const auto& choice : request->choices)

@@ -308,16 +308,19 @@ Status merge_imatrix(Imatrix& into, const Imatrix& other) {
   return {};
 }
 
-Result<std::vector<std::string>> foreign_entries(const Imatrix& imatrix,
-                                                 const std::function<bool(std::string_view name)>& has_tensor) {
-  std::vector<std::string> out;
+Result<std::string> check_imatrix_names(const Imatrix& imatrix,
+                                        const std::function<bool(std::string_view name)>& has_tensor) {
+  size_t n_foreign = 0;
+  std::string_view first;
   for (const auto& [name, entry] : imatrix.entries)
-    if (!has_tensor(name)) out.push_back(name);
-  if (!out.empty() && out.size() == imatrix.entries.size())
+    if (!has_tensor(name) && ++n_foreign == 1) first = name;
+  if (n_foreign == 0) return std::string();
+  if (n_foreign == imatrix.entries.size())
     return fail(ErrorCode::shape,
                 "an importance matrix of another model: none of its {} entries (\"{}\", …) names a tensor of this one",
-                out.size(), escape_for_display(out[0]));
-  return out;
+                n_foreign, escape_for_display(first));
+  return fmt::format("the imatrix has {} entries for tensors that the model lacks, such as {}", n_foreign,
+                     escape_for_display(first));
 }
 
 Result<Importance> imatrix_importance(const ImatrixEntry& entry, std::string_view name, uint64_t n_mat, uint64_t n_cols,

@@ -56,10 +56,10 @@ Status write_imatrix(const Imatrix& imatrix, const std::string& path, ImatrixFor
 // differ.
 Status merge_imatrix(Imatrix& into, const Imatrix& other);
 
-// The entries that name no tensor of a model, in order. Errors: shape when none of them does: an importance matrix of
-// another model.
-Result<std::vector<std::string>> foreign_entries(const Imatrix& imatrix,
-                                                 const std::function<bool(std::string_view name)>& has_tensor);
+// A warning of entries that name no tensor of a model; empty when each names one. Errors: shape when none does: an
+// importance matrix of another model.
+Result<std::string> check_imatrix_names(const Imatrix& imatrix,
+                                        const std::function<bool(std::string_view name)>& has_tensor);
 
 // The importance of the columns of one matrix: mean squares, [n_cols].
 struct Importance {

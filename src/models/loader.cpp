@@ -13,14 +13,17 @@ namespace {
 
 class Loader {
  public:
-  Loader(const GgufFile& file, Backend& backend, Model& model, bool is_tied, const AffineTensors& affine)
-      : file_(file), backend_(backend), model_(model), is_tied_(is_tied), affine_(affine) {}
+  Loader(const GgufFile& file, Backend& backend, Model& model, bool is_tied, const LoadOptions& options)
+      : file_(file), backend_(backend), model_(model), is_tied_(is_tied), options_(options) {}
 
   // Takes one tensor in; its pages are given back where the backend has its own form of it.
   Status add(const PlannedTensor& planned) {
     reads_file_ = false;
     TAMIS_TRY_STATUS(take(planned));
-    if (!reads_file_) file_.give_back(*planned.tensor);
+    if (reads_file_) return {};
+    file_.give_back(*planned.tensor);
+    const bool is_looked_up = planned.slot == Slot::token_embd;  // rows come from the file, whatever is multiplied
+    if (options_.on_unread && !is_looked_up) options_.on_unread(*planned.tensor);
     return {};
   }
 
@@ -86,7 +89,7 @@ class Loader {
 
   // Of packed codes: null where the tensor is what the file says.
   const AffineRows* packed(const PlannedTensor& planned, uint32_t matrix_idx) const {
-    return affine_ ? affine_(planned.tensor->name, matrix_idx) : nullptr;
+    return options_.affine ? options_.affine(planned.tensor->name, matrix_idx) : nullptr;
   }
 
   Status add_packed(const PlannedTensor& planned, const AffineRows& rows) {
@@ -217,7 +220,7 @@ class Loader {
   Backend& backend_;
   Model& model_;
   const bool is_tied_;  // the embedding is the output matrix too
-  const AffineTensors& affine_;
+  const LoadOptions& options_;
   bool reads_file_ = false;  // a storage of the tensor being taken in works on the file's bytes
   std::vector<float> rope_freqs_, rope_long_, rope_short_;
 };
@@ -238,7 +241,7 @@ Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptio
   Model model{.file = file, .arch = std::move(plan.arch), .hyper = std::move(plan.hyper)};
   model.warnings = std::move(plan.warnings);
   model.layers.resize(model.hyper.n_layers);
-  Loader loader(file, backend, model, is_output_tied(plan), options.affine);
+  Loader loader(file, backend, model, is_output_tied(plan), options);
   backend.set_on_taken([&file](std::span<const std::byte> bytes) { file.give_back(bytes); });
   Status added;
   for (size_t i = 0; added && i < plan.tensors.size(); ++i) added = loader.add(plan.tensors[i]);

@@ -26,6 +26,8 @@ struct LoadOptions {
       0;  // context the caller will use; chooses LongRoPE's long or short factors. 0 = the model's training context
   Limits limits;
   AffineTensors affine;
+  // Told of each tensor whose bytes in the file the model, once loaded, does not read again.
+  std::function<void(const GgufTensor& tensor)> on_unread;
 };
 
 // One tensor of the file with its place in the model.

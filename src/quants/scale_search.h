@@ -7,9 +7,10 @@
 //   3. the f16 nearest to the winner's best d and its neighbours, each with the codes that round to it: the error as
 //      it will be stored.
 //
-// A `Levels` type says what codes there are: static Lanes nearest(const Lanes& v), the level nearest to v; and the
-// grid: kTrials, constexpr float arrays of levels that the largest magnitude may land on, a
-// multiple of kLanes of them; the textbook encoder's place is one, so that the search is never worse.
+// A `Levels` type says what codes there are: static Lanes nearest(const Lanes& v), the level nearest to v; and, for
+// free_scale() and best_scale(), the grid: kTrials, a constexpr float array of levels that the largest magnitude may
+// land on, a multiple of kLanes of them, the textbook encoder's place among them so that the search is never worse; and
+// kNear, how far about the winner the second pass looks, as a share of it.
 #pragma once
 
 #include <bit>

@@ -78,6 +78,7 @@ std::unique_ptr<AnswerFormat> make_openai_format(Dialect dialect, AnswerFacts fa
 std::unique_ptr<AnswerFormat> make_ollama_format(Dialect dialect, AnswerFacts facts);
 
 std::string server_sent_event(const Json& data);
+std::string rfc3339(int64_t unix_time);                    // "2031-02-03T04:05:06Z"
 std::string_view openai_finish_reason(GenerationEnd end);  // "stop" or "length"
 
 // {"prompt_n":…,"prompt_ms":…,…}: llama-server's.

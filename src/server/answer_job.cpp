@@ -95,10 +95,7 @@ void AnswerJob::finish(const End& end, std::string piece) {
   }
   if (is_cancelled_) {  // the client has gone; where it has not, the server is going
     log_end(end.report, "cancelled");
-    ApiError error;
-    error.status = 503;
-    error.message = "the server is shutting down";
-    return fail(error);
+    return fail(plain_error(503, "the server is shutting down"));
   }
   log_end(end.report, "done");
   if (!setup_.is_stream) {

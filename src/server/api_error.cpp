@@ -26,6 +26,18 @@ std::string_view type_of(int status) {
 
 }  // namespace
 
+ApiError plain_error(int status, std::string_view message) {
+  ApiError error;
+  error.status = status;
+  error.message = message;
+  if (status == 503) error.retry_after_seconds = 1;
+  return error;
+}
+
+tl::unexpected<ApiError> refused(int status, std::string_view message) {
+  return tl::unexpected<ApiError>(plain_error(status, message));
+}
+
 tl::unexpected<ApiError> refuse(std::string param, std::string_view why) {
   ApiError error;
   error.message = param.empty() ? std::string(why) : fmt::format("{}: {}", param, why);
@@ -34,35 +46,21 @@ tl::unexpected<ApiError> refuse(std::string param, std::string_view why) {
 }
 
 ApiError from_error(const Error& error) {
-  ApiError out;
   switch (error.code) {
     case ErrorCode::invalid_argument:
-    case ErrorCode::unsupported: out.message = error.message; return out;
-    case ErrorCode::not_found:
-      out.status = 404;
-      out.message = error.message;
-      return out;
-    case ErrorCode::out_of_memory:
-      out.status = 503;
-      out.message = "not enough memory for this request";
-      return out;
-    case ErrorCode::cancelled:
-      out.status = 503;
-      out.message = "the request was stopped";
-      return out;
+    case ErrorCode::unsupported: return plain_error(400, error.message);
+    case ErrorCode::not_found: return plain_error(404, error.message);
+    case ErrorCode::out_of_memory: return plain_error(503, "not enough memory for this request");
+    case ErrorCode::cancelled: return plain_error(503, "the request was stopped");
     default: break;
   }
   log_warning("a request failed: {}", error.to_string());
-  out.status = 500;
-  out.message = "internal error";
-  return out;
+  return plain_error(500, "internal error");
 }
 
 ApiError from_failure(const RequestFailure& failure) {
   if (!failure.is_busy) return from_error(failure.error);
-  ApiError out;
-  out.status = 503;
-  out.message = failure.error.message;
+  ApiError out = plain_error(503, failure.error.message);
   out.retry_after_seconds = std::max(1.0, failure.retry_after_seconds);
   return out;
 }

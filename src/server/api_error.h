@@ -22,6 +22,10 @@ struct ApiError {
 template <class T>
 using ApiResult = tl::expected<T, ApiError>;
 
+// An error without a field. A 503 asks to come back after a second.
+ApiError plain_error(int status, std::string_view message);
+tl::unexpected<ApiError> refused(int status, std::string_view message);
+
 // `return refuse("temperature", "got 3, expected 0 … 2");`: 400 about a field.
 tl::unexpected<ApiError> refuse(std::string param, std::string_view why);
 

@@ -23,10 +23,10 @@ void read_logit_bias(Fields& fields, const CallLimits& limits, SamplingParams& s
 // What the answer must be: "response_format" (OpenAI; with "schema" beside json_object as llama-server has it),
 // "grammar" and "json_schema" (llama-server), "structured_outputs" (vLLM). One of them at most.
 void read_form(Fields& fields, GenerationCall& call);
-// A schema, compiled later, as what the answer must be.
+// What the answer must be, compiled later; a fault when something has said so already.
 void set_form(Fields& fields, std::string_view field, GrammarSpec spec, GenerationCall& call);
 
-// "messages" into call.messages: roles and texts. `with_tools`: whose names for tool fields are refused.
+// "messages" into call.messages: roles and texts.
 void read_messages(Fields& fields, GenerationCall& call);
 
 // Content of a message: a text, or parts of type "text". Nothing after a fault, which is in `fields`.

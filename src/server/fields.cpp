@@ -24,7 +24,11 @@ const Json* Fields::any(std::string_view name) {
 }
 
 void Fields::fail(std::string_view name, std::string_view why) {
-  if (!fault_) fault_ = refuse(place_of(name), why).value();
+  if (!fault_) fault_ = refuse(place_ + std::string(name), why).value();
+}
+
+void Fields::finish_inner(const Fields& inner) {
+  if (const auto read = inner.finish(); !read && !fault_) fault_ = read.error();
 }
 
 std::optional<int64_t> Fields::integer_value(std::string_view name, int64_t minimum, int64_t maximum) {

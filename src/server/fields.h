@@ -46,8 +46,8 @@ class Fields {
   void unsupported(std::string_view name);
 
   void fail(std::string_view name, std::string_view why);  // the first one counts
+  void finish_inner(const Fields& inner);                  // an object in this one: its fault is this one's, too
   bool has_failed() const { return fault_.has_value(); }
-  std::string place_of(std::string_view name) const { return place_ + std::string(name); }
 
   // The first fault; then the first field that nobody asked for.
   ApiResult<void> finish() const;

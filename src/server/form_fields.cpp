@@ -43,12 +43,12 @@ void read_response_format(Fields& fields, GenerationCall& call) {
       } else {
         set_schema(fields, "response_format.json_schema.schema", *schema, call);
       }
-      if (const auto read = parts.finish(); !read) fields.fail(read.error().param, read.error().message);
+      fields.finish_inner(parts);
     }
   } else if (type != "text") {
     inner.fail("type", R"(expected "text", "json_object" or "json_schema")");
   }
-  if (const auto read = inner.finish(); !read) fields.fail(read.error().param, read.error().message);
+  fields.finish_inner(inner);
 }
 
 void read_structured_outputs(Fields& fields, GenerationCall& call) {
@@ -63,7 +63,7 @@ void read_structured_outputs(Fields& fields, GenerationCall& call) {
   bool is_object = false;
   if (inner.boolean("json_object", is_object) && is_object)
     set_form(fields, "structured_outputs.json_object", {Kind::json_object, ""}, call);
-  if (const auto read = inner.finish(); !read) fields.fail(read.error().param, read.error().message);
+  fields.finish_inner(inner);
 }
 
 }  // namespace

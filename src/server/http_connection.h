@@ -54,7 +54,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   void start_refused(int status, std::string_view message);  // says so, then closes
   void close_if_idle();
-  void drop();  // at once, whatever is going on
+  void drop();                                     // at once, whatever is going on
   bool is_refused() const { return is_refused_; }  // by start_refused()
 
   // What replies ask for; `serial` tells which request they belong to.

@@ -2,13 +2,11 @@
 #include "server/metrics.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
-#include "base/file.h"
+#include "base/memory.h"
 
 namespace tamis::server {
 namespace {
@@ -139,7 +137,7 @@ std::string Metrics::page(std::string_view model, const SchedulerStats* schedule
       {"tamis_readers_dropped_total", "counter", "Clients that read their answer too slowly.",
        number(http.n_dropped_readers)},
       {"tamis_draining", "gauge", "1 while the server shuts down.", is_draining ? 1.0 : 0.0},
-      {"process_resident_memory_bytes", "gauge", "Memory of the process.", number(resident_bytes())},
+      {"process_resident_memory_bytes", "gauge", "Memory of the process.", number(resident_memory_bytes())},
   };
   print_rows(out, rows, labels);
 
@@ -169,16 +167,6 @@ std::string Metrics::page(std::string_view model, const SchedulerStats* schedule
     row.histogram.print(out, row.name, labels);
   }
   return out;
-}
-
-uint64_t resident_bytes() {
-  const auto text = read_text_file("/proc/self/statm", 4096);
-  if (!text) return 0;
-  const size_t space = text->find(' ');
-  uint64_t pages = 0;
-  if (space == std::string::npos) return 0;
-  std::from_chars(text->data() + space + 1, text->data() + text->size(), pages);
-  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace tamis::server

@@ -50,7 +50,4 @@ class Metrics {
   Histogram first_token_, token_gap_, queue_, whole_;
 };
 
-// Of this process; 0 where the system does not tell.
-uint64_t resident_bytes();
-
 }  // namespace tamis::server

@@ -1,19 +1,10 @@
 // Answers as ollama's /api/chat and /api/generate: one JSON object a line.
-#include <ctime>
+#include <fmt/chrono.h>
 
 #include "server/answer_format.h"
 
 namespace tamis::server {
 namespace {
-
-std::string rfc3339(int64_t unix_time) {
-  const std::time_t time = unix_time;
-  std::tm utc{};
-  ::gmtime_r(&time, &utc);
-  char text[32];
-  const size_t n = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return std::string(text, n);
-}
 
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 
@@ -71,6 +62,8 @@ class OllamaFormat : public AnswerFormat {
 };
 
 }  // namespace
+
+std::string rfc3339(int64_t unix_time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(unix_time)); }
 
 std::unique_ptr<AnswerFormat> make_ollama_format(Dialect dialect, AnswerFacts facts) {
   return std::make_unique<OllamaFormat>(dialect, std::move(facts));

@@ -19,14 +19,23 @@ void read_stream(Fields& fields, GenerationCall& call) {
   const Json* const options = fields.object("stream_options");
   if (options == nullptr) return;
   if (!call.is_stream) return fields.fail("stream_options", "is allowed with stream only");
-  Fields inner(*options, fields.place_of("stream_options."));
+  Fields inner(*options, "stream_options.");
   inner.boolean("include_usage", call.includes_usage);
   inner.accept_inert({"include_obfuscation"});
-  if (const auto read = inner.finish(); !read) fields.fail("stream_options", read.error().message);
+  fields.finish_inner(inner);
 }
 
 void read_choices(Fields& fields, const CallLimits& limits, GenerateRequest& request) {
   fields.integer("n", 1, limits.max_choices, request.n_choices);
+}
+
+void read_chat(Fields& fields, GenerationCall& call) {
+  fields.text("model", call.model);
+  read_messages(fields, call);
+  read_template_kwargs(fields, call);
+  bool has_generation_prompt = true;
+  fields.boolean("add_generation_prompt", has_generation_prompt);
+  call.variables.set("add_generation_prompt", has_generation_prompt);
 }
 
 void refuse_tools(Fields& fields) {
@@ -68,12 +77,7 @@ ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimi
   Fields fields(body);
   GenerationCall call;
   GenerateRequest& request = call.request;
-  fields.text("model", call.model);
-  read_messages(fields, call);
-  read_template_kwargs(fields, call);
-  bool has_generation_prompt = true;
-  fields.boolean("add_generation_prompt", has_generation_prompt);
-  call.variables.set("add_generation_prompt", has_generation_prompt);
+  read_chat(fields, call);
   fields.unsupported("continue_final_message");
   read_stream(fields, call);
   fields.integer("max_tokens", 1, kMaxTokens, request.n_predict);
@@ -148,12 +152,7 @@ ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLi
 ApiResult<GenerationCall> parse_apply_template(const Json& body, const CallLimits&) {
   Fields fields(body);
   GenerationCall call;
-  fields.text("model", call.model);
-  read_messages(fields, call);
-  read_template_kwargs(fields, call);
-  bool has_generation_prompt = true;
-  fields.boolean("add_generation_prompt", has_generation_prompt);
-  call.variables.set("add_generation_prompt", has_generation_prompt);
+  read_chat(fields, call);
   refuse_tools(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;

@@ -41,7 +41,7 @@ void read_ollama_options(Fields& fields, const CallLimits& limits, GenerateReque
   inner.integer("num_ctx", 1, limits.n_ctx, n_ctx);  // at most what the server runs with
   inner.accept_inert({"num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap", "use_mlock", "numa",
                       "low_vram", "vocab_only", "penalize_newline", "tfs_z"});
-  if (const auto read = inner.finish(); !read) fields.fail(read.error().param, read.error().message);
+  fields.finish_inner(inner);
 }
 
 // "json", or a JSON Schema.

@@ -22,10 +22,7 @@ ApiResult<const ChatTemplate*> chat_template(const ServedModel& model) {
   if (found) return *found;
   if (found.error().code == ErrorCode::not_found)
     return refuse("messages", "this model has no chat template; /v1/completions continues a text");
-  ApiError error;
-  error.status = 500;
-  error.message = "the model's chat template does not parse";
-  return tl::unexpected<ApiError>(std::move(error));
+  return refused(500, "the model's chat template does not parse");
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // The table of routes, and what the short ones answer.
-#include <ctime>
-
 #include "server/fields.h"
 #include "server/route.h"
 
@@ -8,7 +6,8 @@ namespace tamis::server {
 namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
-constexpr std::chrono::seconds kStuckAfter{60};
+constexpr size_t kMaxPieces =
+    size_t{1} << 20;  // of one answer of /tokenize: each takes some 200 bytes until it is sent
 
 Response json_response(const Json& json, int status = 200) {
   Response response;
@@ -17,22 +16,7 @@ Response json_response(const Json& json, int status = 200) {
   return response;
 }
 
-Response unavailable(std::string_view message) {
-  ApiError error;
-  error.status = 503;
-  error.message = message;
-  error.retry_after_seconds = 1;
-  return error_response(error);
-}
-
-std::string iso_time(int64_t unix_time) {
-  const std::time_t time = unix_time;
-  std::tm utc{};
-  ::gmtime_r(&time, &utc);
-  char text[32];
-  const size_t n = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return std::string(text, n);
-}
+Response unavailable(std::string_view message) { return error_response(plain_error(503, message)); }
 
 std::string count_label(uint64_t n) {
   return n >= 1000000000 ? fmt::format("{:.1f}B", static_cast<double>(n) / 1e9)
@@ -58,7 +42,7 @@ Json ollama_details(const ServedModel& model) {
 
 Json ollama_model(const ServedModel& model) {
   Json out = Json::object();
-  out.set("name", model.alias).set("model", model.alias).set("modified_at", iso_time(model.loaded_at));
+  out.set("name", model.alias).set("model", model.alias).set("modified_at", rfc3339(model.loaded_at));
   return out.set("size", model.size_bytes).set("digest", "").set("details", ollama_details(model));
 }
 
@@ -80,7 +64,7 @@ const std::vector<Server::Route>& Server::routes() {
       {.method = "GET", .path = "/props", .quick = &S::props},
       {.method = "GET", .path = "/api/version", .quick = &S::version},
       {.method = "GET", .path = "/api/tags", .quick = &S::tags},
-      {.method = "GET", .path = "/api/ps", .quick = &S::running_models},
+      {.method = "GET", .path = "/api/ps", .quick = &S::tags},
       {.method = "POST", .path = "/api/show", .work = &S::show},
       {.method = "POST", .path = "/tokenize", .work = &S::tokenize},
       {.method = "POST", .path = "/detokenize", .work = &S::detokenize},
@@ -117,21 +101,11 @@ std::string Server::allowed_methods(std::string_view path) {
   return out;
 }
 
-// No step for a minute while sequences wait for one.
-bool Server::is_stuck() {
-  const auto served = model();
-  const auto now = std::chrono::steady_clock::now();
-  const SchedulerStats stats = served ? served->scheduler->stats() : SchedulerStats();
-  if (stats.n_steps != n_steps_seen_ || stats.n_running == 0 || steps_seen_at_.time_since_epoch().count() == 0) {
-    n_steps_seen_ = stats.n_steps;
-    steps_seen_at_ = now;
-  }
-  return now - steps_seen_at_ > kStuckAfter;
-}
-
 Response Server::health(const Request&) {
-  if (!model()) return unavailable("the model is being loaded");
-  if (is_stuck()) return unavailable("the engine has made no step for a minute");
+  const auto served = model();
+  if (!served) return unavailable("the model is being loaded");
+  if (served->scheduler->stats().stalled_seconds > options_.stuck_after_seconds)
+    return unavailable("the engine makes no step");
   Json out = Json::object();
   return json_response(out.set("status", "ok"));
 }
@@ -140,6 +114,7 @@ Response Server::ready(const Request&) {
   const auto served = model();
   if (!served) return unavailable("the model is being loaded");
   if (is_draining_) return unavailable("the server is shutting down");
+  if (served->scheduler->stats().n_queued >= served->max_queue) return unavailable("the queue is full");
   Json out = Json::object();
   return json_response(out.set("status", "ready"));
 }
@@ -164,9 +139,7 @@ Response Server::one_model(const Request& request) {
   const std::string_view name = request.head.path().substr(kModelPrefix.size());
   const auto served = model();
   if (served && name == served->alias) return json_response(model_json(*served));
-  ApiError error;
-  error.status = 404;
-  error.message = "there is no such model";
+  ApiError error = plain_error(404, "there is no such model");
   error.code = "model_not_found";
   return error_response(error);
 }
@@ -201,8 +174,6 @@ Response Server::tags(const Request&) {
   return json_response(out.set("models", std::move(list)));
 }
 
-Response Server::running_models(const Request& request) { return tags(request); }
-
 ApiResult<Json> Server::show(const ServedModel& served, const Json& body) {
   Fields fields(body);
   std::string name;
@@ -219,14 +190,18 @@ ApiResult<Json> Server::show(const ServedModel& served, const Json& body) {
   Json out = Json::object();
   out.set("modelfile", "").set("parameters", "").set("template", text.value_or(""));
   out.set("details", ollama_details(served)).set("model_info", std::move(info));
-  return out.set("capabilities", Json(Json::Array{Json("completion")})).set("modified_at", iso_time(served.loaded_at));
+  return out.set("capabilities", Json(Json::Array{Json("completion")})).set("modified_at", rfc3339(served.loaded_at));
 }
 
 ApiResult<Json> Server::tokenize(const ServedModel& served, const Json& body) {
   TAMIS_API_TRY(const TokenizeCall call, parse_tokenize(body));
   const Tokenizer& tokenizer = *served.engine->tokenizer();
+  const std::vector<TokenId> ids = tokenizer.encode(call.content, {call.add_special, call.parse_special});
+  if (call.with_pieces && ids.size() > kMaxPieces)
+    return refuse("with_pieces",
+                  fmt::format("got {} tokens, at most {} come with their pieces", ids.size(), kMaxPieces));
   Json list = Json::array();
-  for (const TokenId id : tokenizer.encode(call.content, {call.add_special, call.parse_special})) {
+  for (const TokenId id : ids) {
     Json item = Json::object();
     list.push_back(call.with_pieces ? item.set("id", int64_t{id}).set("piece", tokenizer.token_bytes(id, true))
                                     : Json(int64_t{id}));
@@ -257,10 +232,7 @@ ApiResult<Json> Server::count_tokens(const ServedModel& served, const Json& body
 }
 
 ApiResult<Json> Server::embeddings(const ServedModel&, const Json&) {
-  ApiError error;
-  error.status = 501;
-  error.message = "embeddings are not supported yet";
-  return tl::unexpected<ApiError>(std::move(error));
+  return refused(501, "embeddings are not supported yet");
 }
 
 }  // namespace tamis::server

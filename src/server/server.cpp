@@ -16,23 +16,6 @@ namespace {
 
 constexpr Milliseconds kLastWords{2000};  // for answers to reach their clients after the last token
 
-ApiError plain_error(int status, std::string_view message) {
-  ApiError error;
-  error.status = status;
-  error.message = message;
-  return error;
-}
-
-tl::unexpected<ApiError> refused(int status, std::string_view message) {
-  return tl::unexpected<ApiError>(plain_error(status, message));
-}
-
-// Of this machine, as text; a name that only looks so (127.0.0.1.example) is none.
-bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" ||
-         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
-}
-
 int64_t unix_time() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -52,6 +35,11 @@ void at_seam(Reply& reply, const WorkFn& work) {
 }
 
 }  // namespace
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
 
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   raise_descriptor_limit();
@@ -84,6 +72,7 @@ bool Server::drain(double seconds) {
   is_draining_ = true;
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   const auto served = model();
+  if (served) served->scheduler->refuse_waiting();
   const bool is_clean = !served || served->scheduler->drain(seconds);
   http_->close_when_answered();
   const auto left = std::chrono::duration_cast<Milliseconds>(until - std::chrono::steady_clock::now());
@@ -149,13 +138,10 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
 void Server::handle(Request request, std::shared_ptr<Reply> reply) {
   const std::string_view method = request.head.method == "HEAD" ? "GET" : std::string_view(request.head.method);
   const Route* const route = find_route(method, request.head.path());
-  if (route == nullptr) return reply->send(error_response(plain_error(404, "there is no such path")));
+  if (route == nullptr) return reply->send(refusal(404, "there is no such path"));
   if (route->quick != nullptr) return at_seam(*reply, [&] { reply->send((this->*route->quick)(request)); });
-  if (is_draining_ || !model()) {
-    ApiError error = plain_error(503, is_draining_ ? "the server is shutting down" : "the model is being loaded");
-    error.retry_after_seconds = 5;
-    return reply->send(error_response(error));
-  }
+  if (is_draining_) return reply->send(refusal(503, "the server is shutting down"));
+  if (!model()) return reply->send(refusal(503, "the model is being loaded"));
   // Nothing is done for who leaves while it waits.
   const auto has_left = std::make_shared<std::atomic<bool>>(false);
   reply->on_gone([has_left] { *has_left = true; });
@@ -170,7 +156,7 @@ void Server::work(const Route& route, const Request& request, const std::shared_
     if (!body) return reply->send(error_response(body.error()));
     if (route.parse != nullptr) return generate(route, request, *body, reply);
     const auto served = model();
-    if (!served) return reply->send(error_response(plain_error(503, "the model is being loaded")));
+    if (!served) return reply->send(refusal(503, "the model is being loaded"));
     const auto answer = (this->*route.work)(*served, *body);
     if (!answer) return reply->send(error_response(answer.error()));
     Response response;

@@ -25,7 +25,7 @@ struct ServedModel {
   std::string type_label;  // "Q4_K_M"; "" when the file does not say
   std::string architecture;
   uint64_t n_parameters = 0, size_bytes = 0;
-  uint32_t max_seqs = 1;
+  uint32_t max_seqs = 1, max_queue = 1;    // as the scheduler was given them
   int64_t loaded_at = 0;                   // Unix time, seconds
   bool parse_content_special = false;      // special tokens spelled out in messages become those tokens
   std::shared_ptr<GrammarCache> grammars;  // of its vocabulary; null where that cannot be held to a grammar
@@ -37,6 +37,7 @@ struct ServerOptions {
   bool is_strict_model = false;  // requests must name the model
   std::string version;           // of the program
   uint32_t n_workers = 2;
+  double stuck_after_seconds = 60;  // without a step while requests wait for one: then /health says 503
 };
 
 class Server : private HttpHandler {
@@ -50,10 +51,10 @@ class Server : private HttpHandler {
   void set_model(std::shared_ptr<const ServedModel> model);
   std::string url() const { return http_->url(); }
   uint16_t port() const { return http_->port(); }
-  HttpStats http_stats() const { return http_->stats(); }
 
-  // Refuses new requests with 503, lets running ones end for up to `seconds`, then cancels what is left; /health and
-  // /ready go on answering meanwhile. True when nothing had to be cancelled. For a caller that ends the server next.
+  // Refuses new and waiting requests with 503, lets running ones end for up to `seconds`, then cancels what is left;
+  // /health and /ready go on answering meanwhile. True when nothing had to be cancelled. For a caller that ends the
+  // server next.
   bool drain(double seconds);
 
  private:
@@ -91,14 +92,12 @@ class Server : private HttpHandler {
   Response props(const Request& request);
   Response version(const Request& request);
   Response tags(const Request& request);
-  Response running_models(const Request& request);
   ApiResult<Json> show(const ServedModel& model, const Json& body);
   ApiResult<Json> tokenize(const ServedModel& model, const Json& body);
   ApiResult<Json> detokenize(const ServedModel& model, const Json& body);
   ApiResult<Json> apply_template(const ServedModel& model, const Json& body);
   ApiResult<Json> count_tokens(const ServedModel& model, const Json& body);
   ApiResult<Json> embeddings(const ServedModel& model, const Json& body);
-  bool is_stuck();
 
   const ServerOptions options_;
   const std::shared_ptr<Metrics> metrics_ = std::make_shared<Metrics>();  // answers may outlive the server
@@ -106,11 +105,12 @@ class Server : private HttpHandler {
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;  // guarded
   std::atomic<bool> is_draining_{false};
-  uint64_t n_steps_seen_ = 0;                              // of the input/output thread
-  std::chrono::steady_clock::time_point steps_seen_at_{};  // of the input/output thread
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;
 };
+
+// Whether `host` means this machine, as text: a name that only looks so (127.0.0.1.example) does not.
+bool is_loopback(std::string_view host);
 
 // The prompt of a call as tokens. Errors: 400 for what the template refuses or the model lacks.
 ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call);

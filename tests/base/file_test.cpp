@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "base/sparse_memory.h"
 #include "tests/base/temporary_dir.h"
 
 namespace tamis {
@@ -105,6 +108,22 @@ TEST_F(Files, ReadingTextIsCapped) {
   write("f", std::string(100, 'x'));
   EXPECT_EQ(read_text_file(path("f"), 100)->size(), 100u);
   EXPECT_EQ(read_text_file(path("f"), 99).error().code, ErrorCode::invalid_argument);
+}
+
+// A range of memory forgotten leaves what lies around it; parts of pages stay.
+TEST(SparseMemory, ForgetsWholePages) {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto memory = SparseMemory::create(4 * page);
+  ASSERT_TRUE(memory.has_value());
+  const std::span<std::byte> bytes = (*memory)->bytes();
+  std::fill(bytes.begin(), bytes.end(), std::byte{7});
+  (*memory)->forget(page - 1, page + 2);
+  for (uint64_t i = 0; i < 4 * page; ++i) ASSERT_EQ(bytes[i], std::byte{i / page == 1 ? uint8_t{0} : uint8_t{7}}) << i;
+  (*memory)->forget(2 * page + 1, page - 1);
+  EXPECT_EQ(bytes[2 * page + 1], std::byte{7});
+  (*memory)->forget(2 * page, 2 * page);
+  EXPECT_TRUE(std::all_of(bytes.begin() + static_cast<ptrdiff_t>(page), bytes.end(),
+                          [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
 }  // namespace

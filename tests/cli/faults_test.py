@@ -8,6 +8,7 @@
   unreadable shard missing, cut, a folder, not permitted: the shard's name, and nothing written
   other model's imatrix, by names and by sizes: named before any work
 """
+import json
 import os
 import pathlib
 import resource
@@ -60,7 +61,6 @@ def write_imatrix(path, entries):
 
 def split_safetensors(folder, n_shards):
     """model.safetensors of a folder → shards, by the format's text alone."""
-    import json
     data = (folder / "model.safetensors").read_bytes()
     n_header = int.from_bytes(data[:8], "little")
     tensors = {n: t for n, t in json.loads(data[8:8 + n_header]).items() if n != "__metadata__"}
@@ -149,7 +149,7 @@ class Tests:
 
     # ---- the faults
 
-    def full_disk(self, what, arguments, names, limits):
+    def full_disk(self, what, arguments, limits):
         for limit in limits:
             self.fresh()
             done = self.run(*arguments, limit=limit)
@@ -186,7 +186,7 @@ class Tests:
             self.check(self.there() == names, f"{what}: wrote {self.there()}")
             whole = self.bytes_of(names)
             size = max(len(data) for data in whole.values())
-            self.full_disk(what, arguments, names, (0, size // 2, size - 1))
+            self.full_disk(what, arguments, (0, size // 2, size - 1))
             self.killed(what, arguments, names, (0, size // 2, size - 1), whole)
             if what.startswith("quantize"):
                 self.resumed(what, arguments, names, [size * i // 8 for i in (1, 2, 5, 7)], whole)

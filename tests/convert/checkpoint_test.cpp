@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/float16.h"
 #include "base/rng.h"
@@ -292,6 +293,29 @@ TEST_F(Checkpoint, MemoryIsThatOfTheCodes) {
   EXPECT_TRUE(is_checkpoint(dir_.file("packed")));
   EXPECT_FALSE(is_checkpoint(dir_.file("packed/config.json")));
   EXPECT_FALSE(is_checkpoint(dir_.path()));
+}
+
+// Numbers that the backend has a form of its own for leave the memory they were decoded into, those of the tied
+// embedding do not: its rows are looked up there.
+TEST_F(Checkpoint, NumbersThatAreTakenInAreForgotten) {
+  write_both({}, 0);
+  const std::vector<float> expected = logits_of("floats");
+  const auto pool = ThreadPool::create(1);
+  const auto opened = open_checkpoint(dir_.file("floats"), *pool);
+  ASSERT_TRUE(opened.has_value());
+  const auto backend = make_cpu_backend(nullptr, "", CpuActivations::f32);
+  ASSERT_TRUE(backend.has_value());
+  std::set<std::string> forgotten;
+  const auto forget = [&](const GgufTensor& tensor) {
+    forgotten.insert(std::string(tensor.name));
+    opened->forget(tensor);
+  };
+  const auto model = load_model(opened->file, **backend, {.on_unread = forget});
+  ASSERT_TRUE(model.has_value()) << model.error().to_string();
+  const std::vector<int32_t> ids = {2, 7, 12, 17, 22, 27, 3, 8, 13};
+  EXPECT_LT(test::spread_error(test::all_logits(*model, **backend, ids), expected), 1e-5);
+  EXPECT_EQ(forgotten.size(), opened->file.tensors().size() - 1);
+  EXPECT_FALSE(forgotten.contains("token_embd.weight"));
 }
 
 TEST_F(Checkpoint, MissingPartsAreNamed) {

@@ -176,6 +176,24 @@ TEST(Imatrix, OfAnotherModelIsNamed) {
   EXPECT_NE(importance.error().message.find("blk.0.attn_q.weight"), std::string::npos);
 }
 
+TEST(Imatrix, NamesThatAModelLacksAreCounted) {
+  const auto with = [](std::string_view part) {
+    return [part](std::string_view name) { return name.find(part) != name.npos; };
+  };
+  const auto all = check_imatrix_names(sample(), with("blk."));
+  ASSERT_TRUE(all.has_value());
+  EXPECT_EQ(*all, "");
+  const auto some = check_imatrix_names(sample(), with("attn_q"));
+  ASSERT_TRUE(some.has_value());
+  EXPECT_EQ(*some, "the imatrix has 1 entries for tensors that the model lacks, such as blk.1.ffn_up_exps.weight");
+  const auto none = check_imatrix_names(sample(), with("ssm"));
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::shape);
+  EXPECT_NE(none.error().message.find("none of its 2 entries (\"blk.0.attn_q.weight\", …)"), std::string::npos);
+  const auto empty = check_imatrix_names({}, with("ssm"));
+  EXPECT_TRUE(empty.has_value() && empty->empty());
+}
+
 TEST(Imatrix, ExpertsNeverChosenWeighOne) {
   const Imatrix imatrix = sample();
   const ImatrixEntry& up = imatrix.entries.at("blk.1.ffn_up_exps.weight");

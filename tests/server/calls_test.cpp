@@ -22,6 +22,8 @@ struct Endpoint {
 };
 
 constexpr Endpoint kChat{"chat", parse_chat_completion, R"("messages":[{"role":"user","content":"hi"}])"};
+constexpr Endpoint kStream{"chat stream", parse_chat_completion,
+                           R"("stream":true,"messages":[{"role":"user","content":"hi"}])"};
 constexpr Endpoint kText{"text", parse_text_completion, R"("prompt":"hi")"};
 constexpr Endpoint kNative{"native", parse_native_completion, R"("prompt":"hi")"};
 constexpr Endpoint kAnthropic{"anthropic", parse_anthropic,
@@ -140,6 +142,8 @@ const Refused kRefused[] = {
     {kChat, "stream", "1", nullptr},
     {kChat, "stream_options", "{\"include_usage\":true}", nullptr},
     {kChat, "stream_options", "[]", nullptr},
+    {kStream, "stream_options", "{\"include_usage\":1}", "stream_options.include_usage"},
+    {kStream, "stream_options", "{\"nonsense\":1}", "stream_options.nonsense"},
     {kChat, "seed", "-2", nullptr},
     {kChat, "seed", "1.5", nullptr},
     {kChat, "seed", "\"1\"", nullptr},
@@ -278,6 +282,10 @@ TEST(Calls, WhatIsRefusedIsNamed) {
     EXPECT_EQ(parsed.error().status, 400);
     EXPECT_EQ(parsed.error().param, each.param == nullptr ? each.member : each.param)
         << each.endpoint.name << " " << each.value << ": " << parsed.error().message;
+    const std::string& param = parsed.error().param;  // told once, before what is wrong with it
+    if (param.empty()) continue;
+    EXPECT_EQ(parsed.error().message.rfind(param + ": ", 0), 0U) << parsed.error().message;
+    EXPECT_EQ(parsed.error().message.find(param + ": " + param), std::string::npos) << parsed.error().message;
   }
 }
 

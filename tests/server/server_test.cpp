@@ -57,7 +57,7 @@ class ServerTest : public testing::Test {
 
   void load(SchedulerOptions scheduling = {}) {
     const auto served = std::make_shared<ServedModel>();
-    served->engine = test::load_tiny(test::write_tiny_model({.n_ctx_train = 512}), *make_cpu_backend());
+    served->engine = test::load_tiny(test::write_tiny_model({.n_ctx_train = n_ctx_train_}), *make_cpu_backend());
     scheduling.max_seqs = std::min(scheduling.max_seqs, 8U);
     auto scheduler = Scheduler::create(served->engine, scheduling);
     ASSERT_TRUE(scheduler) << scheduler.error().to_string();
@@ -66,6 +66,7 @@ class ServerTest : public testing::Test {
     served->type_label = "F32";
     served->architecture = "llama";
     served->max_seqs = scheduling.max_seqs;
+    served->max_queue = scheduling.max_queue;
     auto trie = TokenTrie::create(*served->engine->tokenizer());
     ASSERT_TRUE(trie) << trie.error().to_string();
     served->grammars = std::make_shared<GrammarCache>(*std::move(trie));
@@ -101,6 +102,7 @@ class ServerTest : public testing::Test {
     return false;
   }
 
+  uint32_t n_ctx_train_ = 512;
   std::unique_ptr<Server> server_;
   std::shared_ptr<const ServedModel> model_;
 };
@@ -273,6 +275,9 @@ TEST_F(ServerTest, TokenizesBothWays) {
             "{\"tokens\":[{\"id\":256,\"piece\":\"<|bos|>\"},{\"id\":65,\"piece\":\"A\"}]}\n");
   EXPECT_EQ(post("/detokenize", R"({"tokens":[65,66]})").body, "{\"content\":\"AB\"}\n");
   EXPECT_EQ(post("/detokenize", R"({"tokens":[-1]})").status, 400);
+  const std::string many = fmt::format("{{\"content\":\"{}\",", std::string((size_t{1} << 20) + 1, 'a'));
+  EXPECT_EQ(post("/tokenize", many + "\"with_pieces\":false}").status, 200);
+  EXPECT_EQ(post("/tokenize", many + "\"with_pieces\":true}").status, 400);
   const Json counted = json_of(post("/v1/messages/count_tokens", "{" + kHello + "}"));
   const Json answered = json_of(post(kChat, "{" + kHello + R"(,"max_tokens":1})"));
   EXPECT_EQ(counted.find("input_tokens")->as_int(), answered.find("usage")->find("prompt_tokens")->as_int());
@@ -446,7 +451,9 @@ TEST_F(ServerTest, WithoutAModelEverythingWaits) {  // promise 23
   start({}, {}, false);
   EXPECT_EQ(get("/health").status, 503);
   EXPECT_EQ(get("/ready").status, 503);
-  EXPECT_EQ(post(kChat, "{" + kHello + "}").status, 503);
+  const HttpAnswer refused = post(kChat, "{" + kHello + "}");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.header("retry-after"), "1");
   EXPECT_EQ(get("/v1/models").status, 200);
   load();
   EXPECT_EQ(get("/health").status, 200);
@@ -454,6 +461,7 @@ TEST_F(ServerTest, WithoutAModelEverythingWaits) {  // promise 23
 }
 
 TEST_F(ServerTest, WhoLeavesFreesTheModel) {  // promise 15
+  n_ctx_train_ = 4096;                        // long answers: none ends by itself in time
   start();
   uint64_t n_asked = 0;
   for (const char* const stream : {"true", "false"}) {
@@ -464,9 +472,33 @@ TEST_F(ServerTest, WhoLeavesFreesTheModel) {  // promise 15
     client.close();
     EXPECT_TRUE(eventually([&] {
       const SchedulerStats stats = model_->scheduler->stats();
-      return stats.n_running == 0 && stats.kv_pages_used == 0;
+      return stats.n_cancelled == n_asked && stats.n_running == 0 && stats.kv_pages_used == 0;
     }));
   }
+}
+
+// Keeps the step thread until it is let go.
+class Stopper : public GenerateListener {
+ public:
+  void on_token(const TokenEvent&) override { is_free.wait(false); }
+  void on_choice_end(const ChoiceEnd&) override {}
+  void on_end(const RequestReport&) override {}
+  void let_go() {
+    is_free = true;
+    is_free.notify_all();
+  }
+  std::atomic<bool> is_free{false};
+};
+
+// A request after which the model makes no step until the stopper lets go.
+std::shared_ptr<Stopper> hold_steps(Scheduler& scheduler) {
+  const auto stopper = std::make_shared<Stopper>();
+  GenerateRequest request;
+  request.prompt = {65};
+  request.n_predict = 2;
+  request.ignore_eos = true;
+  EXPECT_TRUE(scheduler.submit(std::move(request), stopper));
+  return stopper;
 }
 
 TEST_F(ServerTest, AFullQueueSaysSoAtOnce) {  // promise 12
@@ -474,17 +506,81 @@ TEST_F(ServerTest, AFullQueueSaysSoAtOnce) {  // promise 12
   scheduling.max_seqs = 1;
   scheduling.max_queue = 2;
   start({}, scheduling);
-  const std::string endless = json_post(kChat, "{" + kHello + R"(,"ignore_eos":true,"stream":true})");
-  std::vector<Client> busy;
-  for (int i = 0; i < 40; ++i) {
-    busy.emplace_back(server_->port());
-    ASSERT_TRUE(busy.back().send(endless));
+  const auto stopper = hold_steps(*model_->scheduler);
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 0; }));
+  const std::string question = json_post(kChat, "{" + kHello + R"(,"max_tokens":1})");
+  std::vector<Client> waiting;
+  for (uint32_t i = 1; i <= 2; ++i) {
+    waiting.emplace_back(server_->port());
+    ASSERT_TRUE(waiting.back().send(question));
+    ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == i; }));
   }
-  HttpAnswer refused;  // 40 requests come faster than one is answered
-  for (size_t i = 0; i < busy.size() && refused.status != 503; ++i) refused = busy[i].answer(milliseconds(30000));
-  EXPECT_EQ(refused.status, 503);
-  EXPECT_FALSE(refused.header("retry-after").empty());
+  Client refused(server_->port());
+  ASSERT_TRUE(refused.send(question));
+  const HttpAnswer answer = refused.answer();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_FALSE(answer.header("retry-after").empty());
   EXPECT_EQ(get("/health").status, 200);
+  stopper->let_go();
+  for (Client& client : waiting) EXPECT_EQ(client.answer().status, 200);
+}
+
+TEST_F(ServerTest, AFullQueueIsNotReady) {  // promise 23
+  n_ctx_train_ = 4096;
+  SchedulerOptions scheduling;
+  scheduling.max_seqs = 1;
+  scheduling.max_queue = 3;
+  start({}, scheduling);
+  EXPECT_EQ(get("/ready").status, 200);
+  std::vector<Client> busy;
+  for (int i = 0; i < 4; ++i) {  // one is answered, three wait
+    busy.emplace_back(server_->port());
+    ASSERT_TRUE(busy.back().send(json_post(kChat, "{" + kHello + R"(,"ignore_eos":true,"stream":true})")));
+    ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_running == 1; }));
+  }
+  EXPECT_TRUE(eventually([&] { return get("/ready").status == 503; }));
+  EXPECT_EQ(get("/health").status, 200);
+  busy.clear();
+  EXPECT_TRUE(eventually([&] { return get("/ready").status == 200; }));
+}
+
+TEST_F(ServerTest, AnEngineThatMakesNoStepIsNotHealthy) {  // promise 22
+  ServerOptions options;
+  options.stuck_after_seconds = 0.2;
+  start(std::move(options));
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_EQ(get("/health").status, 200);  // nothing is asked for
+  const auto stopper = hold_steps(*model_->scheduler);
+  EXPECT_TRUE(eventually([&] { return get("/health").status == 503; }));
+  stopper->let_go();
+  EXPECT_TRUE(eventually([&] { return get("/health").status == 200; }));
+}
+
+TEST_F(ServerTest, DrainingRefusesWhatWaits) {  // promise 17
+  n_ctx_train_ = 4096;
+  SchedulerOptions scheduling;
+  scheduling.max_seqs = 1;
+  start({}, scheduling);
+  const auto ask = [&](Client& client, int n_tokens) {
+    return client.send(json_post(
+        kChat, fmt::format("{{{},\"ignore_eos\":true,\"stream\":true,\"max_tokens\":{}}}", kHello, n_tokens)));
+  };
+  Client running(server_->port());
+  ASSERT_TRUE(ask(running, 2000));
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_running == 1; }));
+  std::vector<Client> waiting;
+  for (int i = 0; i < 4; ++i) {
+    waiting.emplace_back(server_->port());
+    ASSERT_TRUE(ask(waiting.back(), 2000));
+  }
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 4; }));
+  EXPECT_TRUE(server_->drain(60));
+  EXPECT_EQ(event_data(running.answer().body).back(), "[DONE]");
+  for (Client& client : waiting) {
+    const HttpAnswer answer = client.answer();
+    EXPECT_EQ(answer.status, 503);
+    EXPECT_FALSE(answer.header("retry-after").empty());
+  }
 }
 
 TEST_F(ServerTest, DrainingLetsRunningAnswersEnd) {  // promise 17
