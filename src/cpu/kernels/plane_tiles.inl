@@ -35,6 +35,14 @@ TAMIS_INLINE void dot_pair(Codes a, Codes b, const int8_t* quads, Sum* sums) {
   }
 }
 
+// Part kPart of the next kBytes of packed columns after those at `acts`. They come from the second cache in one stream,
+// which Zen 4's own prefetcher does not keep ahead of products that take a cycle each: 5 % of a prompt's time.
+template <int kBytes, int kParts>
+TAMIS_INLINE void prefetch_columns(const int8_t* acts, int part) {
+  if constexpr (kPrefetchesColumns)
+    for (int i = 0; i < kBytes / kParts; i += 64) prefetch(acts + kBytes + part * (kBytes / kParts) + i);
+}
+
 // ---- blocks of 256 with integer scales: activations A8/256
 
 // What is taken off codes before their products are added (kStart), and what is left to take off by sums of
@@ -79,9 +87,9 @@ TAMIS_INLINE void start_sums(const UnitAt& at, Sum* sums) {
   }
 }
 
-// total[c] += scale · Σ codes · activations, shifted, of group kGroup of the unit.
-template <class W, class From, int NC, int kGroup>
-TAMIS_INLINE void super_group(const UnitAt& at, I32* total) {
+// products[c] (+)= scale · Σ codes · activations of group kGroup of the unit; kIsFirst: products hold nothing before.
+template <class W, class From, int NC, int kGroup, bool kIsFirst>
+TAMIS_INLINE void add_group(const UnitAt& at, I32* products) {
   constexpr int kFirst = kGroup * W::kGroup / 8, kScale = kGroup * W::kGroup / W::kScaleGroup;
   typename SumOf<W>::type sums[NC];
   start_sums<W, NC, kGroup>(at, sums);
@@ -102,41 +110,64 @@ TAMIS_INLINE void super_group(const UnitAt& at, I32* total) {
       dot_pair<W, NC>(a, b, quads + NC * 24, sums);
     }
   }
-  const int8_t* const shifts = at.acts + (404 + (at.unit_idx * 2 + kGroup * W::kGroup / 32) * 4) * NC;
-  if constexpr (W::kHasScale) {
-    const Scales s = W::template scale<kScale % 2 != 0>(at.block, at.unit_idx * (32 / W::kScaleGroup) + kScale / 2);
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
-      if constexpr (W::kSigned)
-        total[c] = i32_add(total[c], i32_shifted(signed_scaled(sums[c], s), shifts + 4 * c));
-      else
-        total[c] = i32_add(total[c], i32_shifted(group_scaled(sums[c], s), shifts + 4 * c));
-    }
-  } else {
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] =
-        i32_add(total[c], i32_shifted(group_sum(sums[c]), shifts + 4 * c));
+  Scales s;
+  if constexpr (W::kHasScale)
+    s = W::template scale<kScale % 2 != 0>(at.block, at.unit_idx * (32 / W::kScaleGroup) + kScale / 2);
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+    I32 product;
+    if constexpr (!W::kHasScale)
+      product = group_sum(sums[c]);
+    else if constexpr (W::kSigned)
+      product = signed_scaled(sums[c], s);
+    else
+      product = group_scaled(sums[c], s);
+    products[c] = kIsFirst ? product : i32_add(products[c], product);
   }
 }
 
-// out (a column's 16 rows, f32) += block · activations, given Σ scale · codes · activations of column c: one multiply
-// by d, one by dmin where there is one, one by the activations' scale.
-template <class W, int NC>
-TAMIS_INLINE void finish_block(const uint8_t* block, const int8_t* acts, int c, I32 total, float* out) {
-  const auto* sums = reinterpret_cast<const int16_t*>(acts + (W::kScaleGroup == 32 ? 352 : 368) * NC) + c * 2;
-  constexpr bool kHasRest = W::kHasScale && Offset<W>::kRest != 0;
-  I32 rest = i32_zero(), mins = i32_zero();
-  TAMIS_UNROLL for (int i = 0; i < 128 / W::kScaleGroup; ++i) {
-    if constexpr (kHasRest) rest = dot_pairs<W::kSignedScale>(rest, block + i * 32, sums + i * NC * 2);
-    if constexpr (W::kHasMin || W::kHasIntegerMin) mins = W::add_mins(mins, block, i, sums + i * NC * 2);
+// total[c] += the products of 32 elements, half kHalf of the unit, shifted as those activations are.
+template <class W, class From, int NC, int kHalf>
+TAMIS_INLINE void add_half_unit(const UnitAt& at, I32* total) {
+  I32 products[NC];
+  if constexpr (W::kGroup == 32) {
+    add_group<W, From, NC, kHalf, true>(at, products);
+  } else {
+    add_group<W, From, NC, 2 * kHalf, true>(at, products);
+    add_group<W, From, NC, 2 * kHalf + 1, false>(at, products);
   }
-  if constexpr (kHasRest) total = i32_sub(total, i32_times<Offset<W>::kRest>(rest));
-  if constexpr (W::kHasIntegerMin) total = i32_sub(i32_times<8>(total), mins);
-  F32x16 d = f32_from_f16(block + W::kLayout.d);
+  const int8_t* const shifts = at.acts + (404 + (at.unit_idx * 2 + kHalf) * 4) * NC;
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] = i32_add(total[c], i32_shifted(products[c], shifts + 4 * c));
+}
+
+// out [NC][16] (f32) += block · activations, given total[c] = Σ scale · codes · activations: one multiply by d, one by
+// dmin where there is one, one by the activations' scale. What is the same for all columns is read once: a store may
+// alias a block.
+template <class W, int NC>
+TAMIS_INLINE void finish_block(const uint8_t* block, const int8_t* acts, I32* total, float* out) {
+  const auto* sums = reinterpret_cast<const int16_t*>(acts + (W::kScaleGroup == 32 ? 352 : 368) * NC);
+  constexpr bool kHasRest = W::kHasScale && Offset<W>::kRest != 0, kHasMins = W::kHasMin || W::kHasIntegerMin;
+  I32 rest[NC], mins[NC];
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) rest[c] = mins[c] = i32_zero();
+  TAMIS_UNROLL for (int i = 0; i < 128 / W::kScaleGroup; ++i) {
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+      const int16_t* const pair = sums + (i * NC + c) * 2;
+      if constexpr (kHasRest) rest[c] = dot_pairs<W::kSignedScale>(rest[c], block + i * 32, pair);
+      if constexpr (kHasMins) mins[c] = W::add_mins(mins[c], block, i, pair);
+    }
+  }
+  F32x16 d = f32_from_f16(block + W::kLayout.d), dmin = d;
   if constexpr (W::kFactor != 1.0f) d = f32_mul(d, f32_set1(W::kFactor));
-  F32x16 y = f32_mul(d, f32_from_i32(total));
-  if constexpr (W::kHasMin) y = f32_sub(y, f32_mul(f32_from_f16(block + W::kLayout.dmin), f32_from_i32(mins)));
-  float scale;
-  memcpy(&scale, acts + 400 * NC + c * 4, 4);
-  f32_store(out, f32_add(f32_load(out), f32_mul(f32_set1(scale), y)));
+  if constexpr (W::kHasMin) dmin = f32_from_f16(block + W::kLayout.dmin);
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+    I32 sum = total[c];
+    if constexpr (kHasRest) sum = i32_sub(sum, i32_times<Offset<W>::kRest>(rest[c]));
+    if constexpr (W::kHasIntegerMin) sum = i32_sub(i32_times<8>(sum), mins[c]);
+    F32x16 y = f32_mul(d, f32_from_i32(sum));
+    if constexpr (W::kHasMin) y = f32_sub(y, f32_mul(dmin, f32_from_i32(mins[c])));
+    float scale;
+    memcpy(&scale, acts + 400 * NC + c * 4, 4);
+    f32_store(out + c * 16, f32_add(f32_load(out + c * 16), f32_mul(f32_set1(scale), y)));
+  }
 }
 
 template <class W, class From, int NC>
@@ -149,14 +180,11 @@ TAMIS_INLINE void super_block(const uint8_t* block, const uint8_t* panel, const 
       constexpr int kShare = W::kLayout.bytes / 4;
       TAMIS_UNROLL for (int i = 0; i < (kShare + 63) / 64; ++i) prefetch(block + kPrefetchAhead + u * kShare + i * 64);
     }
-    super_group<W, From, NC, 0>(at, total);
-    super_group<W, From, NC, 1>(at, total);
-    if constexpr (W::kGroup == 16) {
-      super_group<W, From, NC, 2>(at, total);
-      super_group<W, From, NC, 3>(at, total);
-    }
+    if constexpr (!From::kIsStream) prefetch_columns<kActs256Bytes * NC, 4>(acts, u);
+    add_half_unit<W, From, NC, 0>(at, total);
+    add_half_unit<W, From, NC, 1>(at, total);
   }
-  TAMIS_UNROLL for (int c = 0; c < NC; ++c) finish_block<W, NC>(block, acts, c, total[c], out + c * 16);
+  finish_block<W, NC>(block, acts, total, out);
 }
 
 // ---- blocks of 32 with float scales: activations A8/32
@@ -266,6 +294,7 @@ static __attribute__((noinline)) void run_tile(const uint8_t* planes, const uint
       if constexpr (From::kIsStream && NC <= 4 && kPrefetchAhead != 0) {
         TAMIS_UNROLL for (int i = 0; i < (G::kBytes + 63) / 64; ++i) prefetch(block + kPrefetchAhead + i * 64);
       }
+      if constexpr (!From::kIsStream) prefetch_columns<8 * G::kActs * NC, 8>(acts + b * G::kActs * NC, 0);
       small_block<W, From, NC>(block, panel + b * G::kCodes, acts + b * G::kActs * NC, acc);
     }
     TAMIS_UNROLL for (int c = 0; c < NC; ++c) f32_store(out + c * 16, acc[c]);

@@ -27,6 +27,7 @@ constexpr bool kWideSums = true;
 constexpr int kSignedBias = 0;
 constexpr uint64_t kSignedFlip = 0;
 constexpr int kPrefetchAhead = 0;
+constexpr bool kPrefetchesColumns = false;
 
 TAMIS_CALL void keep(GroupAcc&) {}
 TAMIS_CALL void keep(I32&) {}

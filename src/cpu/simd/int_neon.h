@@ -26,6 +26,7 @@ constexpr bool kWideSums = true;
 constexpr int kSignedBias = 0;
 constexpr uint64_t kSignedFlip = 0;
 constexpr int kPrefetchAhead = 0;
+constexpr bool kPrefetchesColumns = false;
 
 TAMIS_INLINE void keep(I32& v) { asm volatile("" : "+w"(v.a), "+w"(v.b), "+w"(v.c), "+w"(v.d)); }
 TAMIS_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
