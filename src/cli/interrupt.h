@@ -13,6 +13,9 @@ void install_signal_handlers();
 // ErrorCode::cancelled (exit 130) unless what was done so far is a complete result.
 const std::atomic<bool>& stop_flag();
 
+// From now on SIGHUP sets this flag instead of ending the program. Asking for it is a promise to poll and clear it.
+std::atomic<bool>& hangup_flag();
+
 // Makes the flag false again: a chat goes on after a stopped answer.
 void clear_stop_flag();
 

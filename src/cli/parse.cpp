@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/topology.h"
+#include "cli/config_file.h"
 
 namespace tamis::cli {
 namespace {
@@ -111,6 +112,7 @@ class ArgsBuilder {
         TAMIS_TRY_STATUS(take_positional(word));
       }
     }
+    TAMIS_TRY_STATUS(take_config_file());
     TAMIS_TRY_STATUS(finish());
     return std::move(args_);
   }
@@ -191,6 +193,44 @@ class ArgsBuilder {
     entry.values.push_back(word);
     entry.is_given = true;
     ++position_;
+    return {};
+  }
+
+  // What the command line does not say, the file of --config may.
+  Status take_config_file() {
+    const Args::Entry* const config = find("--config");
+    if (config == nullptr || !config->is_given) return {};
+    const std::string path = config->values.back();
+    TAMIS_TRY(const std::vector<Setting> settings, read_config_file(path));
+    std::vector<const Args::Entry*> of_command_line;
+    for (const Args::Entry& entry : args_.entries_)
+      if (entry.is_given) of_command_line.push_back(&entry);
+    for (const Setting& setting : settings) {
+      auto taken = take_setting(setting, of_command_line);
+      if (!taken) return fail(taken.error().code, "{}: line {}: {}", path, setting.line_number, taken.error().message);
+    }
+    return {};
+  }
+
+  Status take_setting(const Setting& setting, const std::vector<const Args::Entry*>& of_command_line) {
+    const std::string name = (setting.name.size() == 1 ? "-" : "--") + setting.name;
+    Args::Entry* entry = find(name);
+    if (entry == nullptr) entry = find("-" + setting.name);  // -np, -ctk
+    if (entry == nullptr || name == "--config" || name == "--help") return unknown_option(verb_, name);
+    if (std::find(of_command_line.begin(), of_command_line.end(), entry) != of_command_line.end()) return {};
+    const OptionSpec& option = *entry->option;
+    if (entry->is_given && !option.is_repeatable) return fail(ErrorCode::invalid_argument, "{}: given twice", name);
+    if (option.kind == OptionKind::flag) {
+      if (setting.value != "true" && setting.value != "false")
+        return fail(ErrorCode::invalid_argument, "{}: got \"{}\", expected true or false", name,
+                    escape_for_display(setting.value));
+      if (setting.value == "false") return {};
+      entry->values.push_back("");
+    } else {
+      TAMIS_TRY_STATUS(check_value(option, setting.value, name));
+      entry->values.push_back(setting.value);
+    }
+    entry->is_given = true;
     return {};
   }
 

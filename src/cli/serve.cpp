@@ -40,6 +40,14 @@ Result<server::ServerOptions> server_options(const Args& args) {
   if (args.has("--api-key-file")) {
     TAMIS_TRY(options.keys, server::ApiKeys::read(args.text("--api-key-file")));
   }
+  if (args.has("--tls-cert") != args.has("--tls-key"))
+    return fail(ErrorCode::invalid_argument, "--tls-cert and --tls-key need each other");
+  options.http.tls_certificate = args.text("--tls-cert");
+  options.http.tls_key = args.text("--tls-key");
+  const std::string log = args.text("--access-log");
+  options.access_log = log == "json"                                    ? server::AccessLog::json
+                       : log == "text" || log_level() >= LogLevel::info ? server::AccessLog::text
+                                                                        : server::AccessLog::off;
   TAMIS_TRY_STATUS(check_exposure(options.http.host, !options.keys.empty(), args.flag("--insecure")));
   options.is_strict_model = args.flag("--strict-model");
   options.version = kVersion;
@@ -94,6 +102,31 @@ Status announce(const std::string& url, bool as_json) {
   return print_out(out.set("schema", 1).set("listening", url).dump() + "\n");
 }
 
+// What SIGHUP asks for: keys and certificate anew. What cannot be read stays as it was.
+void reload(const Args& args, server::Server& serving) {
+  if (args.has("--api-key-file")) {
+    auto keys = server::ApiKeys::read(args.text("--api-key-file"));
+    if (keys)
+      serving.set_keys(*std::move(keys));
+    else
+      log_warning("the keys stay as they were: {}", keys.error().to_string());
+  }
+  if (const Status read = serving.reload_tls(); !read)
+    log_warning("the certificate stays as it was: {}", read.error().to_string());
+  log_line(LogLevel::info, "keys and certificate are read again");
+}
+
+// Until a signal says to end.
+void serve_until_stopped(const Args& args, server::Server& serving) {
+  const std::atomic<bool>& stop = stop_flag();
+  const bool can_reload = args.has("--api-key-file") || args.has("--tls-cert");
+  std::atomic<bool>* const hangup = can_reload ? &hangup_flag() : nullptr;
+  while (!stop.load()) {
+    std::this_thread::sleep_for(kPollTime);
+    if (hangup != nullptr && hangup->exchange(false)) reload(args, serving);
+  }
+}
+
 Result<int> run_serve(const Args& args) {
   TAMIS_TRY(server::ServerOptions options, server_options(args));
   TAMIS_TRY(const SchedulerOptions scheduling, scheduler_options(args));
@@ -106,9 +139,9 @@ Result<int> run_serve(const Args& args) {
   TAMIS_TRY(loaded, load_engine(args, engine_options));
   TAMIS_TRY(const std::shared_ptr<const server::ServedModel> model, served_model(args, loaded, scheduling));
   serving->set_model(model);
-  const std::atomic<bool>& stop = stop_flag();
+  stop_flag();
   TAMIS_TRY_STATUS(announce(serving->url(), args.flag("--json")));
-  while (!stop.load()) std::this_thread::sleep_for(kPollTime);
+  serve_until_stopped(args, *serving);
 
   log_info("shutting down; a second signal ends at once");
   if (!serving->drain(args.real("--drain-timeout"))) log_warning("some requests were cut short");
@@ -129,7 +162,8 @@ Verb serve_verb() {
           "/metrics tell how it does. The first SIGTERM or Ctrl-C refuses new requests and lets running ones end "
           "(--drain-timeout), then exits 0; the second ends at once.\n\n"
           "It listens on this machine only, unless --host says otherwise; then keys are needed (--api-key-file), "
-          "shown by clients as `Authorization: Bearer KEY` or `x-api-key: KEY`.",
+          "shown by clients as `Authorization: Bearer KEY` or `x-api-key: KEY`. SIGHUP reads keys and certificate "
+          "again.",
       .options = serve_options(),
       .run = run_serve};
 }

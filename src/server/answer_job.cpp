@@ -72,6 +72,7 @@ void AnswerJob::handle_events() {
       choice.tokens.push_back(std::move(*token));
     } else if (auto* const choice_end = std::get_if<AnswerEnd>(&event)) {
       is_cancelled_ |= choice_end->end == GenerationEnd::cancelled;
+      end_ = openai_finish_reason(choice_end->end);
       if (is_cancelled_) continue;
       if (setup_.is_stream) {
         piece += setup_.format->choice_end(*choice_end);
@@ -90,14 +91,14 @@ void AnswerJob::handle_events() {
 void AnswerJob::finish(const End& end, std::string piece) {
   if (!piece.empty()) setup_.reply->write(std::move(piece));
   if (end.failure) {
-    log_end(end.report, "failed");
+    note_end(end.report, "failed");
     return fail(*end.failure);
   }
   if (is_cancelled_) {  // the client has gone; where it has not, the server is going
-    log_end(end.report, "cancelled");
+    note_end(end.report, "cancelled");
     return fail(plain_error(503, "the server is shutting down"));
   }
-  log_end(end.report, "done");
+  note_end(end.report, end_);
   if (!setup_.is_stream) {
     Response response;
     response.body = setup_.format->whole(choices_, end.report).dump() + "\n";
@@ -111,11 +112,16 @@ void AnswerJob::fail(const ApiError& error) {
   setup_.reply->fail(error_response(error), setup_.is_stream ? setup_.format->failed(error) : "");
 }
 
-void AnswerJob::log_end(const RequestReport& report, std::string_view how) const {
-  log_info("request {}: {}, {} prompt tokens ({} cached, {}), {} generated, first after {:.0f} ms, {:.0f} ms in all",
-           setup_.id, how, report.n_prompt, report.n_cached, cache_miss_name(report.miss), report.n_generated,
-           report.first_token_seconds * 1e3,
-           (report.queue_seconds + report.prompt_seconds + report.generate_seconds) * 1e3);
+void AnswerJob::note_end(const RequestReport& report, std::string_view how) const {
+  RequestFacts& facts = *setup_.facts;
+  facts.is_generation = true;
+  facts.n_prompt = report.n_prompt;
+  facts.n_cached = report.n_cached;
+  facts.n_generated = report.n_generated;
+  facts.queue_ms = report.queue_seconds * 1e3;
+  facts.first_token_ms = report.first_token_seconds * 1e3;
+  facts.end = how;
+  log_debug("prompt of {} tokens, {} cached: {}", report.n_prompt, report.n_cached, cache_miss_name(report.miss));
 }
 
 }  // namespace tamis::server

@@ -22,7 +22,7 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
     std::unique_ptr<AnswerFormat> format;
     bool is_stream = false;
     uint32_t n_choices = 1;
-    std::string id;  // of the request, for the log
+    std::shared_ptr<RequestFacts> facts;  // of the request, for the log
     std::shared_ptr<Metrics> metrics;
   };
   explicit AnswerJob(Setup setup);
@@ -42,7 +42,7 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
   void handle_events();  // on the input/output thread
   void finish(const End& end, std::string piece);
   void fail(const ApiError& error);
-  void log_end(const RequestReport& report, std::string_view how) const;
+  void note_end(const RequestReport& report, std::string_view how) const;
 
   const Setup setup_;
 
@@ -57,6 +57,7 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
   // of the input/output thread
   std::vector<AnswerChoice> choices_;  // of a whole answer
   bool has_begun_ = false, is_cancelled_ = false;
+  std::string_view end_ = "stop";  // of the last choice
 };
 
 }  // namespace tamis::server

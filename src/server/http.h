@@ -20,8 +20,9 @@ namespace tamis::server {
 using Milliseconds = std::chrono::milliseconds;
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";  // an address, or "unix:PATH"
-  uint16_t port = 8080;            // 0 = any that is free
+  std::string host = "127.0.0.1";        // an address, or "unix:PATH"
+  uint16_t port = 8080;                  // 0 = any that is free
+  std::string tls_certificate, tls_key;  // PEM files, the chain's and its key's; "" = plain HTTP
   HttpLimits limits;
   uint32_t max_connections = 1024;                   // in all; one more is told 503 at once
   uint32_t max_connections_per_ip = 64;              // 0 = no such cap; IPv6: of a /64 network
@@ -69,6 +70,15 @@ class Reply {
   virtual void post(std::function<void()> work) = 0;
 };
 
+// What the handler finds out about a request, for on_answered(). Of the input/output thread.
+struct RequestFacts {
+  std::string owner;  // whose key it is; "" when none is needed
+  bool is_generation = false;
+  size_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens
+  double queue_ms = 0, first_token_ms = 0;
+  std::string end;  // "stop", "length", "failed", "cancelled", …
+};
+
 struct Request {
   RequestHead head;
   std::string body;
@@ -76,6 +86,16 @@ struct Request {
   std::string id;                                   // of this request, 16 hexadecimal digits; goes back as x-request-id
   std::chrono::steady_clock::time_point arrived{};  // its first byte
   std::shared_ptr<void> body_count;                 // while it lives, the body counts towards max_waiting_bytes
+  std::shared_ptr<RequestFacts> facts;
+};
+
+// How a request ended.
+struct Answered {
+  std::string_view method, path;  // "" when it was refused before they were read
+  std::string_view id, peer;
+  int status = 0;                       // 0: the client left first
+  double seconds = 0;                   // from its first byte
+  const RequestFacts* facts = nullptr;  // null: refused before the handler got it
 };
 
 class HttpHandler {
@@ -87,8 +107,8 @@ class HttpHandler {
   virtual void handle(Request request, std::shared_ptr<Reply> reply) = 0;
   // The answer to what is refused below the routes: a body of the one error schema.
   virtual Response refusal(int status, std::string_view message) = 0;
-  // After each request with an answer, or that was refused (then `method` may be ""), or whose client left (status 0).
-  virtual void on_answered(std::string_view method, std::string_view path, int status, double seconds) = 0;
+  // After each request.
+  virtual void on_answered(const Answered& answered) = 0;
 };
 
 struct HttpStats {
@@ -99,16 +119,18 @@ struct HttpStats {
 class HttpServer {
  public:
   // Binds; connections wait until run(). `handler` outlives the server. Errors: invalid_argument for a host that is no
-  // address; io when the address cannot be bound.
+  // address; io when the address cannot be bound; io, not_found, format for a certificate or key that cannot be used.
   static Result<std::unique_ptr<HttpServer>> open(const HttpOptions& options, HttpHandler& handler);
   virtual ~HttpServer() = default;  // closes everything
   virtual void run() = 0;           // once: starts the input/output thread, and with it the handler's calls
 
   virtual uint16_t port() const = 0;
-  virtual std::string url() const = 0;  // "http://127.0.0.1:8080" or "unix:PATH"
+  virtual std::string url() const = 0;  // "http://127.0.0.1:8080", "https://…" or "unix:PATH"
   virtual HttpStats stats() const = 0;
   // From now on connections close after their answer, idle ones at once; new ones are still taken, for probes.
   virtual void close_when_answered() = 0;
+  // Reads certificate and key again, for connections from now on. Errors: as open(); then the old ones stay.
+  virtual Status reload_tls() = 0;
   // Waits until no answer is being made or sent; false when some still are after `time`.
   virtual bool wait_until_answered(Milliseconds time) = 0;
 };

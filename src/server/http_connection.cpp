@@ -40,75 +40,17 @@ asio::awaitable<void> wait(asio::steady_timer& timer, Clock::time_point until) {
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
 }
 
-// Hands a request's answer from any thread to the input/output thread.
-class PostedReply : public Reply {
- public:
-  PostedReply(std::shared_ptr<InputOutput> io, std::weak_ptr<Connection> connection, uint64_t serial)
-      : io_(std::move(io)), connection_(std::move(connection)), serial_(serial) {}
-  ~PostedReply() override {
-    to_connection([serial = serial_](Connection& connection) { connection.abandon(serial); });
-  }
-  PostedReply(const PostedReply&) = delete;
-  PostedReply& operator=(const PostedReply&) = delete;
-
-  void send(Response response) override {
-    to_connection([serial = serial_, response = std::move(response)](Connection& connection) mutable {
-      connection.send(serial, std::move(response));
-    });
-  }
-  void start_stream(Response response, std::string ping) override {
-    to_connection(
-        [serial = serial_, response = std::move(response), ping = std::move(ping)](Connection& connection) mutable {
-          connection.start_stream(serial, std::move(response), std::move(ping));
-        });
-  }
-  void write(std::string piece) override {
-    to_connection(
-        [serial = serial_, piece = std::move(piece)](Connection& connection) { connection.write(serial, piece); });
-  }
-  void finish() override {
-    to_connection([serial = serial_](Connection& connection) { connection.finish(serial); });
-  }
-  void fail(Response response, std::string last_piece) override {
-    to_connection([serial = serial_, response = std::move(response), last_piece = std::move(last_piece)](
-                      Connection& connection) mutable { connection.fail(serial, std::move(response), last_piece); });
-  }
-  void cut_off() override {
-    to_connection([serial = serial_](Connection& connection) { connection.cut_off(serial); });
-  }
-  void on_gone(std::function<void()> gone) override {
-    // A client that has left already is told of at once: there is no connection, or another request's.
-    asio::post(io_->context, [connection = connection_, serial = serial_, gone = std::move(gone)]() mutable {
-      if (const auto there = connection.lock())
-        there->on_gone(serial, std::move(gone));
-      else
-        gone();
-    });
-  }
-  void post(std::function<void()> work) override { asio::post(io_->context, std::move(work)); }
-
- private:
-  template <class Work>
-  void to_connection(Work work) {
-    asio::post(io_->context, [connection = connection_, work = std::move(work)]() mutable {
-      if (const auto there = connection.lock()) work(*there);
-    });
-  }
-
-  std::shared_ptr<InputOutput> io_;
-  std::weak_ptr<Connection> connection_;
-  uint64_t serial_;
-};
-
 }  // namespace
 
 Connection::Connection(ConnectionHub& hub, Socket socket, std::string peer)
     : hub_(hub),
       socket_(std::move(socket)),
+      tls_(hub.tls ? std::make_unique<TlsStream>(socket_, *hub.tls) : nullptr),
       peer_(std::move(peer)),
       watch_timer_(hub.io->context),
       write_signal_(hub.io->context),
-      read_signal_(hub.io->context) {}
+      read_signal_(hub.io->context),
+      is_shaking_hands_(tls_ != nullptr) {}
 
 void Connection::spawn() {
   const auto on_end = [self = shared_from_this()](const std::exception_ptr& failure) {
@@ -128,6 +70,7 @@ void Connection::start_refused(int status, std::string_view message) {
   is_refused_ = true;
   spawn();
   refuse(status, message);
+  if (tls_) set_read_deadline(Clock::now() + hub_.options.linger_time);  // it has to shake hands to be told
 }
 
 void Connection::close_if_idle() {
@@ -146,8 +89,7 @@ void Connection::drop() {
   if (answer_.is_open) {
     answer_.is_open = false;
     if (answer_.gone) answer_.gone();
-    const std::chrono::duration<double> took = Clock::now() - answer_.arrived;
-    hub_.handler.on_answered(answer_.method, answer_.path, 0, took.count());
+    tell_end(0);
   }
   end_answering();
   answer_ = Answer();
@@ -156,6 +98,7 @@ void Connection::drop() {
 
 asio::awaitable<void> Connection::read_loop() {
   const auto self = shared_from_this();
+  if (tls_ && !co_await shake_hands()) co_return;
   std::array<char, kReadBytes> chunk;
   while (!is_closed_) {
     if (phase_ == Phase::answering && buffer_.size() >= kMaxAhead) {
@@ -163,8 +106,10 @@ asio::awaitable<void> Connection::read_loop() {
       continue;
     }
     boost::system::error_code error;
-    const size_t n =
-        co_await socket_.async_read_some(asio::buffer(chunk), asio::redirect_error(asio::use_awaitable, error));
+    auto reading = tls_
+                       ? tls_->async_read_some(asio::buffer(chunk), asio::redirect_error(asio::use_awaitable, error))
+                       : socket_.async_read_some(asio::buffer(chunk), asio::redirect_error(asio::use_awaitable, error));
+    const size_t n = co_await std::move(reading);
     if (is_closed_) co_return;
     if (error) {
       on_read_end();
@@ -179,17 +124,18 @@ asio::awaitable<void> Connection::read_loop() {
 asio::awaitable<void> Connection::write_loop() {
   const auto self = shared_from_this();
   while (!is_closed_) {
-    if (out_.empty()) {
-      if (phase_ == Phase::closing) break;
+    if (out_.empty() || is_shaking_hands_) {
+      if (phase_ == Phase::closing && !is_shaking_hands_) break;
       co_await wait(write_signal_, Clock::time_point::max());
       continue;
     }
     write_deadline_ = Clock::now() + hub_.options.write_time;
     wake_watch(write_deadline_);
     boost::system::error_code error;
-    const std::string_view rest = std::string_view(out_.front()).substr(n_out_written_);
-    const size_t n = co_await socket_.async_write_some(asio::buffer(rest.data(), rest.size()),
-                                                       asio::redirect_error(asio::use_awaitable, error));
+    const asio::const_buffer rest = asio::buffer(out_.front()) + n_out_written_;
+    auto writing = tls_ ? tls_->async_write_some(rest, asio::redirect_error(asio::use_awaitable, error))
+                        : socket_.async_write_some(rest, asio::redirect_error(asio::use_awaitable, error));
+    const size_t n = co_await std::move(writing);
     if (is_closed_) co_return;
     if (error) {
       drop();
@@ -206,8 +152,23 @@ asio::awaitable<void> Connection::write_loop() {
   if (is_closed_) co_return;
   // The client reads why before the connection goes: closing with unread input would reset it.
   boost::system::error_code ignored;
-  socket_.shutdown(Socket::shutdown_send, ignored);
   set_read_deadline(Clock::now() + hub_.options.linger_time);
+  if (tls_) co_await tls_->async_shutdown(asio::redirect_error(asio::use_awaitable, ignored));
+  if (!is_closed_) socket_.shutdown(Socket::shutdown_send, ignored);
+}
+
+// False: the other side speaks no TLS, or none that is taken here; the connection is closed.
+asio::awaitable<bool> Connection::shake_hands() {
+  boost::system::error_code error;
+  co_await tls_->async_handshake(asio::ssl::stream_base::server, asio::redirect_error(asio::use_awaitable, error));
+  if (is_closed_) co_return false;
+  if (error) {
+    drop();
+    co_return false;
+  }
+  is_shaking_hands_ = false;
+  write_signal_.cancel();
+  co_return true;
 }
 
 asio::awaitable<void> Connection::watch_loop() {
@@ -330,9 +291,10 @@ void Connection::begin_answer() {
   answer_.method = request.head.method;
   answer_.path = request.head.path();
   answer_.arrived = arrived_;
+  answer_.facts = request.facts = std::make_shared<RequestFacts>();
   is_answering_ = true;
   hub_.on_answering(true);
-  hub_.handler.handle(std::move(request), std::make_shared<PostedReply>(hub_.io, weak_from_this(), serial_));
+  hub_.handler.handle(std::move(request), make_reply(hub_.io, weak_from_this(), serial_));
 }
 
 void Connection::refuse(int status, std::string_view message) { refuse_with(hub_.handler.refusal(status, message)); }
@@ -340,12 +302,15 @@ void Connection::refuse(int status, std::string_view message) { refuse_with(hub_
 void Connection::refuse_with(Response response) {
   answer_ = Answer();
   answer_.id = random_id();
-  answer_.is_head_request = parser_ && parser_->state() != RequestParser::State::head &&
-                            parser_->state() != RequestParser::State::failed && parser_->head().method == "HEAD";
+  answer_.arrived = is_first_ ? Clock::now() : arrived_;
+  if (parser_ && parser_->state() != RequestParser::State::head && parser_->state() != RequestParser::State::failed) {
+    answer_.method = parser_->head().method;
+    answer_.path = parser_->head().path();
+    answer_.is_head_request = answer_.method == "HEAD";
+  }
   queue_head(response, response.body.size());
   if (!answer_.is_head_request) queue(std::move(response.body));
-  const std::chrono::duration<double> took = is_first_ ? Clock::duration::zero() : Clock::now() - arrived_;
-  hub_.handler.on_answered("", "", response.status, took.count());
+  tell_end(response.status);
   parser_.reset();
   buffer_.clear();
   free_body_bytes();
@@ -372,7 +337,7 @@ void Connection::queue_head(const Response& response, std::optional<size_t> n_bo
   if (!response.content_type.empty()) head += fmt::format("content-type: {}\r\n", response.content_type);
   head += "x-content-type-options: nosniff\r\n";
   for (const auto& [name, value] : response.headers) head += fmt::format("{}: {}\r\n", name, value);
-  if (n_body && response.status != 204)
+  if (n_body && response.status != 204 && response.status != 304)
     head += fmt::format("content-length: {}\r\n", *n_body);
   else if (!n_body && !answer_.is_http_1_0)
     head += "transfer-encoding: chunked\r\n";
@@ -455,13 +420,23 @@ void Connection::end_answer() {
   answer_.is_open = false;
   answer_.gone = nullptr;
   ping_at_ = Clock::time_point::max();
-  const std::chrono::duration<double> took = Clock::now() - answer_.arrived;
-  hub_.handler.on_answered(answer_.method, answer_.path, answer_.status, took.count());
+  tell_end(answer_.status);
   if (!answer_.keeps_alive) {
     phase_ = Phase::closing;
     write_signal_.cancel();
   }
   if (n_unsent_ == 0) on_drained();
+}
+
+void Connection::tell_end(int status) {
+  const std::chrono::duration<double> took = Clock::now() - answer_.arrived;
+  hub_.handler.on_answered({.method = answer_.method,
+                            .path = answer_.path,
+                            .id = answer_.id,
+                            .peer = peer_,
+                            .status = status,
+                            .seconds = took.count(),
+                            .facts = answer_.facts.get()});
 }
 
 void Connection::end_answering() {

@@ -9,6 +9,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <optional>
@@ -21,6 +23,7 @@ namespace tamis::server {
 
 namespace asio = boost::asio;
 using Socket = asio::generic::stream_protocol::socket;
+using TlsStream = asio::ssl::stream<Socket&>;
 using Clock = std::chrono::steady_clock;
 
 // Outlives the listener while replies may still be held somewhere.
@@ -44,8 +47,13 @@ class ConnectionHub {
   HttpHandler& handler;
   const std::shared_ptr<InputOutput> io;
   uint64_t n_timeouts = 0, n_dropped_readers = 0;
-  bool is_closing = false;  // connections end with their answer
+  bool is_closing = false;                  // connections end with their answer
+  std::shared_ptr<asio::ssl::context> tls;  // of new connections; null: they speak plain HTTP
 };
+
+// The answer to request `serial` of a connection.
+std::shared_ptr<Reply> make_reply(std::shared_ptr<InputOutput> io, std::weak_ptr<Connection> connection,
+                                  uint64_t serial);
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -78,12 +86,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::string ping, id, method, path;
     std::function<void()> gone;
     Clock::time_point arrived{};
+    std::shared_ptr<RequestFacts> facts;
   };
 
   void spawn();
   asio::awaitable<void> read_loop();
   asio::awaitable<void> write_loop();
   asio::awaitable<void> watch_loop();
+  asio::awaitable<bool> shake_hands();
 
   void process();  // takes requests out of buffer_ until one is being answered
   void on_head();
@@ -93,6 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse(int status, std::string_view message);
   void refuse_with(Response response);
   void end_answer();
+  void tell_end(int status);
   void end_answering();
   void on_drained();
   void on_read_end();
@@ -109,8 +120,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ConnectionHub& hub_;
   Socket socket_;
+  const std::unique_ptr<TlsStream> tls_;  // around socket_; null: plain
   const std::string peer_;
   asio::steady_timer watch_timer_, write_signal_, read_signal_;
+  bool is_shaking_hands_;  // nothing is written yet
 
   Phase phase_ = Phase::idle;
   bool is_closed_ = false, is_refused_ = false;

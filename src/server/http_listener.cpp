@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "server/tls.h"
 
 namespace tamis::server {
 namespace {
@@ -78,6 +79,23 @@ Peer peer_of(const Socket& socket) {
   return {};
 }
 
+// A socket that a killed server left behind is in the way of the next one; one that answers is somebody's.
+Status remove_stale_socket(const std::string& path) {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) return {};  // nothing, or bind() says what
+  if (!S_ISSOCK(there.st_mode)) return fail(ErrorCode::io, "{}: there is a file that is no socket", path);
+  asio::io_context context;
+  asio::local::stream_protocol::socket probe(context);
+  error_code error;
+  probe.connect(asio::local::stream_protocol::endpoint(path), error);
+  if (error != asio::error::connection_refused)
+    return fail(ErrorCode::io, "{}: another server listens on this socket", path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    return fail(ErrorCode::io, "{}: cannot remove the socket that a former server left: {}", path,
+                error_code(errno, boost::system::system_category()).message());
+  return {};
+}
+
 class Listener : public HttpServer, public ConnectionHub {
  public:
   Listener(const HttpOptions& given, HttpHandler& given_handler, std::shared_ptr<InputOutput> given_io)
@@ -96,6 +114,7 @@ class Listener : public HttpServer, public ConnectionHub {
   std::string url() const override;
   HttpStats stats() const override;
   void close_when_answered() override;
+  Status reload_tls() override;
   bool wait_until_answered(Milliseconds time) override;
 
  private:
@@ -126,6 +145,10 @@ class Listener : public HttpServer, public ConnectionHub {
 
 Status Listener::bind() {
   TAMIS_TRY(const Address address, address_of(options));
+  if (!options.tls_certificate.empty()) {
+    TAMIS_TRY(tls, read_tls_context(options.tls_certificate, options.tls_key));
+  }
+  if (!address.unix_path.empty()) TAMIS_TRY_STATUS(remove_stale_socket(address.unix_path));
   error_code error;
   acceptor_.open(address.endpoint.protocol(), error);
   if (!error && address.unix_path.empty()) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
@@ -181,7 +204,7 @@ Listener::~Listener() {
 std::string Listener::url() const {
   if (!unix_path_.empty()) return options.host;
   const bool is_v6 = options.host.find(':') != std::string::npos;
-  return fmt::format("http://{}{}{}:{}", is_v6 ? "[" : "", options.host, is_v6 ? "]" : "", port_);
+  return fmt::format("{}://{}{}{}:{}", tls ? "https" : "http", is_v6 ? "[" : "", options.host, is_v6 ? "]" : "", port_);
 }
 
 asio::awaitable<void> Listener::accept_loop() {
@@ -262,6 +285,13 @@ void Listener::close_when_answered() {
   });
 }
 
+Status Listener::reload_tls() {
+  if (options.tls_certificate.empty()) return {};
+  TAMIS_TRY(auto fresh, read_tls_context(options.tls_certificate, options.tls_key));
+  asio::post(io->context, [this, fresh = std::move(fresh)] { tls = fresh; });
+  return {};
+}
+
 bool Listener::wait_until_answered(Milliseconds time) {
   std::unique_lock lock(mutex_);
   return answered_.wait_for(lock, time, [this] { return n_answering_ == 0; });
@@ -290,6 +320,7 @@ std::string_view reason_phrase(int status) {
   switch (status) {
     case 200: return "OK";
     case 204: return "No Content";
+    case 304: return "Not Modified";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 403: return "Forbidden";

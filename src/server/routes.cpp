@@ -1,5 +1,6 @@
 // The table of routes, and what the short ones answer.
 #include "server/fields.h"
+#include "server/page.h"
 #include "server/route.h"
 
 namespace tamis::server {
@@ -86,6 +87,8 @@ const std::vector<Server::Route>& Server::routes() {
 const Server::Route* Server::find_route(std::string_view method, std::string_view path) {
   for (const Route& route : routes())
     if (route.path == path && route.method == method) return &route;
+  static const Route page{.method = "GET", .path = "/", .is_public = true, .quick = &Server::page};
+  if (method == page.method && find_page_file(path) != nullptr) return &page;
   static const Route one{.method = "GET", .path = kModelPrefix, .quick = &Server::one_model};
   const bool is_one_model = path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size();
   return is_one_model && method == one.method ? &one : nullptr;
@@ -160,6 +163,10 @@ Response Server::props(const Request&) {
   out.set("chat_template", text.value_or("")).set("bos_token", token_text(tokenizer, tokenizer.special().bos));
   out.set("eos_token", token_text(tokenizer, tokenizer.special().eos)).set("modalities", std::move(modalities));
   return json_response(out.set("build_info", "tamis " + options_.version));
+}
+
+Response Server::page(const Request& request) {
+  return page_response(*find_page_file(request.head.path()), request.head);  // there is one: its route was found by it
 }
 
 Response Server::version(const Request&) {

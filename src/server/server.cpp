@@ -68,6 +68,17 @@ std::shared_ptr<const ServedModel> Server::model() const {
   return model_;
 }
 
+void Server::set_keys(ApiKeys keys) {
+  auto fresh = std::make_shared<const ApiKeys>(std::move(keys));
+  const std::lock_guard lock(mutex_);
+  keys_.swap(fresh);
+}
+
+std::shared_ptr<const ApiKeys> Server::keys() const {
+  const std::lock_guard lock(mutex_);
+  return keys_;
+}
+
 bool Server::drain(double seconds) {
   is_draining_ = true;
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -81,10 +92,9 @@ bool Server::drain(double seconds) {
 
 Response Server::refusal(int status, std::string_view message) { return error_response(plain_error(status, message)); }
 
-void Server::on_answered(std::string_view method, std::string_view path, int status, double seconds) {
-  metrics_->on_answered(status);
-  log_info("{} {} {} {:.1f} ms", method.empty() ? "-" : method, path.empty() ? "-" : escape_for_display(path), status,
-           seconds * 1e3);
+void Server::on_answered(const Answered& answered) {
+  metrics_->on_answered(answered.status);
+  log_access(options_.access_log, answered, unix_time());
 }
 
 bool Server::is_known_host(const RequestHead& head) const {
@@ -115,7 +125,7 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
   if (route == nullptr || !route->is_public) {
     const auto now = FailureLimit::Clock::now();
     if (failures_.is_blocked(peer, now)) return refused(429, "too many wrong API keys; wait a minute");
-    if (!options_.keys.owner(head)) {
+    if (!keys()->owner(head)) {
       failures_.on_failure(peer, now);
       return refused(401, "a valid API key is needed: Authorization: Bearer KEY");
     }
@@ -136,6 +146,7 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
 }
 
 void Server::handle(Request request, std::shared_ptr<Reply> reply) {
+  request.facts->owner = keys()->owner(request.head).value_or("");
   const std::string_view method = request.head.method == "HEAD" ? "GET" : std::string_view(request.head.method);
   const Route* const route = find_route(method, request.head.path());
   if (route == nullptr) return reply->send(refusal(404, "there is no such path"));
@@ -179,7 +190,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
   TAMIS_API_TRY(call.request.prompt, build_prompt(*served, call));
   TAMIS_API_TRY(call.request.masks, build_masks(*served, call));
-  call.request.tenant = options_.keys.owner(request.head).value_or("");
+  call.request.tenant = request.facts->owner;
 
   AnswerFacts facts;
   facts.id = request.id;
@@ -197,7 +208,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   setup.format = make_format(route.dialect, std::move(facts));
   setup.is_stream = call.is_stream;
   setup.n_choices = call.request.n_choices;
-  setup.id = request.id;
+  setup.facts = request.facts;
   setup.metrics = metrics_;
   const auto id = served->scheduler->submit(std::move(call.request), std::make_shared<AnswerJob>(std::move(setup)));
   if (!id) return tl::unexpected<ApiError>(from_failure(id.error()));

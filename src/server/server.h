@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/scheduler.h"
+#include "server/access_log.h"
 #include "server/answer_format.h"
 #include "server/api_keys.h"
 #include "server/generation_call.h"
@@ -36,6 +37,7 @@ struct ServerOptions {
   ApiKeys keys;
   bool is_strict_model = false;  // requests must name the model
   std::string version;           // of the program
+  AccessLog access_log = AccessLog::off;
   uint32_t n_workers = 2;
   double stuck_after_seconds = 60;  // without a step while requests wait for one: then /health says 503
 };
@@ -49,6 +51,10 @@ class Server : private HttpHandler {
   Server& operator=(const Server&) = delete;
 
   void set_model(std::shared_ptr<const ServedModel> model);
+  // From the next request on, these keys are asked for. What runs goes on.
+  void set_keys(ApiKeys keys);
+  // Certificate and key of TLS are read again. Errors: those of HttpServer::reload_tls.
+  Status reload_tls() { return http_->reload_tls(); }
   std::string url() const { return http_->url(); }
   uint16_t port() const { return http_->port(); }
 
@@ -59,13 +65,14 @@ class Server : private HttpHandler {
 
  private:
   struct Route;
-  explicit Server(ServerOptions options) : options_(std::move(options)) {}
+  explicit Server(ServerOptions options)
+      : options_(std::move(options)), keys_(std::make_shared<ApiKeys>(options_.keys)) {}
 
   // HttpHandler
   bool accepts(const RequestHead& head, const std::string& peer, Response& refusal) override;
   void handle(Request request, std::shared_ptr<Reply> reply) override;
   Response refusal(int status, std::string_view message) override;
-  void on_answered(std::string_view method, std::string_view path, int status, double seconds) override;
+  void on_answered(const Answered& answered) override;
 
   ApiResult<void> check_head(const RequestHead& head, const std::string& peer);
   bool is_known_host(const RequestHead& head) const;
@@ -75,6 +82,7 @@ class Server : private HttpHandler {
                          const std::shared_ptr<Reply>& reply);
   ApiResult<void> check_model_name(const std::string& name, const ServedModel& model) const;
   std::shared_ptr<const ServedModel> model() const;
+  std::shared_ptr<const ApiKeys> keys() const;
 
   // What routes do: quick ones on the input/output thread, the others on a worker's.
   using Quick = Response (Server::*)(const Request&);
@@ -90,6 +98,7 @@ class Server : private HttpHandler {
   Response models(const Request& request);
   Response one_model(const Request& request);
   Response props(const Request& request);
+  Response page(const Request& request);
   Response version(const Request& request);
   Response tags(const Request& request);
   ApiResult<Json> show(const ServedModel& model, const Json& body);
@@ -104,6 +113,7 @@ class Server : private HttpHandler {
   FailureLimit failures_;                                                 // of the input/output thread
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;  // guarded
+  std::shared_ptr<const ApiKeys> keys_;       // guarded
   std::atomic<bool> is_draining_{false};
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ class Running:
         assert found, self.text()
         self.url = found.group(1)
         self.port = int(self.url.rsplit(":", 1)[1]) if self.url.startswith("http") else 0
+        self.tls = None
 
     def text(self):
         return pathlib.Path(self.log.name).read_text()
@@ -53,7 +55,7 @@ class Running:
         request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(),
                                          {"Content-Type": "application/json", **(headers or {})})
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60, context=self.tls) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -164,6 +166,143 @@ class ServeTest(unittest.TestCase):
                 server.process.send_signal(signal.SIGTERM)
                 self.assertEqual(server.process.wait(60), 0)
             self.assertFalse(os.path.exists(path))
+
+    def test_https_with_a_certificate_that_changes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            certificate, key = f"{folder}/certificate.pem", f"{folder}/key.pem"
+            make_certificate(certificate, key)
+            refused = subprocess.run([TAMIS, "serve", "-m", MODEL, "--port", "0", "--tls-cert", certificate], capture_output=True, text=True)
+            self.assertEqual(refused.returncode, 2)
+            with Running("--tls-cert", certificate, "--tls-key", key) as server:
+                self.assertTrue(server.url.startswith("https://"))
+                server.tls = ssl.create_default_context(cafile=certificate)
+                body = {"prompt": "hi", "max_tokens": 20, "ignore_eos": True, "temperature": 0}
+                whole = server.ask("/v1/completions", body)
+                self.assertEqual(whole[0], 200)
+                streamed = server.ask("/v1/completions", {**body, "stream": True})[1]
+                text = "".join(json.loads(line[6:])["choices"][0]["text"] for line in streamed.splitlines() if line.startswith("data: {"))
+                self.assertEqual(text, json.loads(whole[1])["choices"][0]["text"])
+                for version, is_taken in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, True)):
+                    self.assertEqual(self.agreed(server, version), "http/1.1" if is_taken else None)
+                self.assertEqual(server.ask("/tokenize", {"content": "a" * 3000000})[0], 200)  # many records both ways
+                make_certificate(certificate, key)
+                server.process.send_signal(signal.SIGHUP)
+                self.wait_until(lambda: "read again" in server.text())
+                with self.assertRaises(urllib.error.URLError):
+                    server.ask("/health")  # another certificate now
+                server.tls = ssl.create_default_context(cafile=certificate)
+                self.assertEqual(server.ask("/health")[0], 200)
+                server.process.send_signal(signal.SIGTERM)
+                self.assertEqual(server.process.wait(60), 0)
+
+    def agreed(self, server, version):
+        """The protocol agreed on under that version of TLS, None when the server refuses."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.minimum_version = context.maximum_version = version
+        context.set_ciphers("DEFAULT@SECLEVEL=0")
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        try:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain, context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+                return secure.selected_alpn_protocol()
+        except (ssl.SSLError, ConnectionError):
+            return None
+
+    def test_a_broken_model_fails_the_load(self):  # promise 2
+        whole = MODEL.read_bytes()
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in (("cut", whole[:len(whole) // 2]), ("magic", b"GGUF" + b"\xff" * 64), ("empty", b"")):
+                path = pathlib.Path(folder) / f"{name}.gguf"
+                path.write_bytes(data)
+                failed = subprocess.run([TAMIS, "serve", "-m", path, "--port", "0"], capture_output=True, text=True, timeout=60)
+                self.assertEqual(failed.returncode, 3, failed.stderr)
+                self.assertIn(f"{name}.gguf", failed.stderr)
+
+    def test_nothing_is_fetched_and_no_prompt_is_told(self):  # promises 27 and 31
+        with Running() as server, socket.create_server(("127.0.0.1", 0)) as elsewhere:
+            url = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/picture.png"
+            for part in ({"type": "image_url", "image_url": {"url": url}}, {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}):
+                status, text = server.ask("/v1/chat/completions", {"messages": [{"role": "user", "content": [part]}]})
+                self.assertEqual(status, 400)
+                self.assertNotIn("root:", text)
+            elsewhere.settimeout(0.2)
+            with self.assertRaises(TimeoutError):
+                elsewhere.accept()
+            marker = "sesame-marker"
+            server.ask("/v1/completions", {"prompt": marker, "max_tokens": 2, "user": marker, "model": marker})
+            for path in ("/metrics", "/props", "/v1/models", "/health", "/slots", "/api/ps"):
+                self.assertNotIn(marker, server.ask(path)[1], path)
+
+    def test_memory_does_not_grow(self):  # promise 34
+        def resident(server):
+            return int(re.search(r"^VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{server.process.pid}/status").read_text(), re.M).group(1))
+
+        bodies = [{"prompt": "hello", "max_tokens": 2}, {"prompt": ["x"], "max_tokens": -1}, {"prompt": "y" * 3000}, {"messages": 1}, {}]
+        with Running("--kv-bytes", "4M") as server:
+            def some(n):
+                for i in range(n):
+                    server.ask("/v1/completions", bodies[i % len(bodies)])
+
+            some(1000)
+            before = resident(server)
+            some(2000)
+            self.assertLessEqual(resident(server), before * 1.05)
+            status, text = server.ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}] * 100000})
+            self.assertEqual(status, 400, text)
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertTrue(condition())
+
+    def test_keys_are_read_again_on_a_hangup(self):
+        with tempfile.NamedTemporaryFile("w") as keys:
+            def write(text):
+                pathlib.Path(keys.name).write_text(text)
+
+            write("first\n")
+            with Running("--api-key-file", keys.name) as server:
+                def status(key):
+                    return server.ask("/v1/models", headers={"Authorization": f"Bearer {key}"})[0]
+
+                self.assertEqual((status("first"), status("second")), (200, 401))
+                write("second\n")
+                server.process.send_signal(signal.SIGHUP)
+                self.wait_until(lambda: status("second") == 200)
+                self.assertEqual(status("first"), 401)
+                write("")  # no key at all would open the server: the old ones stay
+                server.process.send_signal(signal.SIGHUP)
+                self.wait_until(lambda: "stay as they were" in server.text())
+                self.assertEqual((status("second"), status("first")), (200, 401))
+
+    def test_the_access_log_has_no_texts(self):
+        with Running("--access-log", "json") as server:
+            marker = "sesame-marker"
+            server.ask("/v1/completions", {"prompt": marker, "max_tokens": 4, "ignore_eos": True, "user": marker})
+            server.ask(f"/nothing?{marker}")
+            server.ask("/v1/completions", {"prompt": marker, "max_tokens": -1})
+            self.wait_until(lambda: server.text().count('"status"') == 3)
+            lines = [json.loads(line) for line in server.text().splitlines() if line.startswith("{")]
+            self.assertEqual([(line["method"], line["path"], line["status"]) for line in lines],
+                             [("POST", "/v1/completions", 200), ("GET", "/nothing", 404), ("POST", "/v1/completions", 400)])
+            self.assertEqual((lines[0]["generated_tokens"], lines[0]["end"], lines[0]["peer"]), (4, "length", "127.0.0.1"))
+            self.assertEqual(len({line["id"] for line in lines}), 3)
+            self.assertNotIn(marker, server.text())
+
+    def test_options_may_stand_in_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
+            config.write("# a server\nalias = from-file\nnp = 3\nstrict-model = true\ninsecure = false\n\n")
+            config.flush()
+            with Running("--config", config.name, "-np", "5") as server:
+                self.assertEqual(json.loads(server.ask("/props")[1])["total_slots"], 5)  # the command line comes first
+                self.assertEqual(json.loads(server.ask("/v1/models")[1])["data"][0]["id"], "from-file")
+                self.assertEqual(server.ask("/v1/completions", {"prompt": "a", "max_tokens": 1})[0], 404)
+
+
+def make_certificate(certificate, key):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
+                    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
 
 
 if __name__ == "__main__":

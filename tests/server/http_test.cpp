@@ -60,7 +60,7 @@ class Handler : public HttpHandler {
     response.body = message;
     return response;
   }
-  void on_answered(std::string_view, std::string_view, int status, double) override { last_status = status; }
+  void on_answered(const Answered& answered) override { last_status = answered.status; }
 
   std::shared_ptr<Reply> wait_for_held(size_t n = 1) {
     std::unique_lock lock(mutex_);

@@ -1,0 +1,56 @@
+// What the browser keeps between visits: conversations and settings. Nothing of it is sent but what a question needs.
+
+const CHATS = "tamis.conversations";
+const SETTINGS = "tamis.settings";
+
+function read(name, otherwise) {
+  try {
+    return JSON.parse(localStorage.getItem(name)) ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+function write(name, value) {
+  try {
+    localStorage.setItem(name, JSON.stringify(value));
+    return true;
+  } catch {
+    return false; // full, or not allowed
+  }
+}
+
+const isMessage = (message) => ["user", "assistant"].includes(message?.role) && typeof message.content === "string";
+const isChat = (chat) => typeof chat?.id === "string" && Array.isArray(chat.messages) && chat.messages.every(isMessage);
+
+// [{id, title, messages: [{role, content, reasoning?, tools?, figures?, error?, end?}]}], the newest first.
+export function loadChats() {
+  const chats = read(CHATS, []);
+  return Array.isArray(chats) ? chats.filter(isChat) : [];
+}
+
+// When there is no room, the oldest conversations go.
+export function saveChats(chats) {
+  for (let n = chats.length; n > 0; n = Math.floor(n / 2)) if (write(CHATS, chats.slice(0, n))) return;
+  if (chats.length === 0) write(CHATS, []);
+}
+
+export const newChat = () => ({ id: crypto.getRandomValues(new Uint32Array(2)).join("-"), title: "", messages: [] });
+
+export const loadSettings = () => ({ ...read(SETTINGS, {}) });
+export const saveSettings = (settings) => write(SETTINGS, settings);
+
+export const loadTheme = () => {
+  try {
+    return localStorage.getItem("tamis.theme") ?? "auto";
+  } catch {
+    return "auto";
+  }
+};
+export function saveTheme(theme) {
+  try {
+    localStorage.setItem("tamis.theme", theme);
+  } catch {
+    // it holds for this visit
+  }
+}
