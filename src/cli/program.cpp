@@ -126,6 +126,11 @@ int dispatch(std::string_view program, std::vector<std::string> arguments) {
     return printed ? 0 : report(printed.error(), as_json);
   }
   if (name == "--help" || name == "-h") name = "help";
+  // "bench serve" is the verb bench-serve.
+  if (!arguments.empty() && find_verb(name + "-" + arguments.front()) != nullptr) {
+    name += "-" + arguments.front();
+    arguments.erase(arguments.begin());
+  }
   const Verb* verb = find_verb(name);
   return verb == nullptr ? unknown_verb(name, as_json) : run_parsed(*verb, arguments, as_json);
 }

@@ -76,6 +76,7 @@ std::vector<OptionSpec> model_options();
 std::vector<OptionSpec> operator+(std::vector<OptionSpec> a, const std::vector<OptionSpec>& b);
 
 // One function a verb, defined in cli/NAME.cpp; cli/verbs.cpp lists them.
+Verb bench_serve_verb();
 Verb bench_verb();
 Verb completion_verb();
 Verb compare_verb();

@@ -9,10 +9,10 @@ namespace {
 
 // In alphabetical order: help and completion show them so.
 constexpr Verb (*kVerbs[])() = {
-    bench_verb,     compare_verb,    completion_verb, convert_verb,  doctor_verb,   edit_verb,
-    fit_verb,       help_verb,       imatrix_verb,    inspect_verb,  logits_verb,   ls_verb,
-    merge_verb,     perplexity_verb, pull_verb,       quantize_verb, rm_verb,       run_verb,
-    selfcheck_verb, serve_verb,      split_verb,      template_verb, tokenize_verb, verify_verb,
+    bench_verb,      bench_serve_verb, compare_verb,  completion_verb, convert_verb, doctor_verb,    edit_verb,
+    fit_verb,        help_verb,        imatrix_verb,  inspect_verb,    logits_verb,  ls_verb,        merge_verb,
+    perplexity_verb, pull_verb,        quantize_verb, rm_verb,         run_verb,     selfcheck_verb, serve_verb,
+    split_verb,      template_verb,    tokenize_verb, verify_verb,
 };
 
 // Adds the common options to the verb's own; a name the verb has itself keeps the verb's meaning.
