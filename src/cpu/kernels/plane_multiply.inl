@@ -158,8 +158,6 @@ static void pack_columns(const PackTask& task, size_t first_block, size_t n_bloc
   }
 }
 
-TAMIS_INLINE void prefetch_second(const void* p) { __builtin_prefetch(p, 0, 2); }  // into the second cache
-
 template <class W, class From>
 TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n_blocks) {
   typedef Geometry<W> G;
@@ -169,21 +167,22 @@ TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n
   size_t fetched = 0;  // bytes of task.next: each tile asks for its columns' share
   for (size_t begin = 0; begin < task.n_columns;) {
     const size_t nc = tile_width(task.n_columns - begin);
-    for (const size_t end = task.next_bytes * (begin + nc) / task.n_columns; fetched < end; fetched += 64)
-      prefetch_second(task.next + fetched);
+    const size_t fetch_end = task.next_bytes * (begin + nc) / task.n_columns / 64 * 64;
+    const Fetch fetch(task.next + fetched, fetch_end - fetched, n);
+    fetched = fetch_end;
     const int8_t* acts = tile + first_block * G::kActs * nc;
     float* acc = task.acc + begin * kPanelRows;
     // The few columns left over are read from the planes: one way less to compile.
     switch (nc) {
-      case 1: run_tile<W, FromPlanes, 1>(planes, task.panel, acts, n, acc); break;
-      case 2: run_tile<W, FromPlanes, 2>(planes, task.panel, acts, n, acc); break;
-      case 3: run_tile<W, FromPlanes, 3>(planes, task.panel, acts, n, acc); break;
-      case kTileColumns: run_tile<W, From, kTileColumns>(planes, task.panel, acts, n, acc); break;
+      case 1: run_tile<W, FromPlanes, 1>(planes, task.panel, acts, n, fetch, acc); break;
+      case 2: run_tile<W, FromPlanes, 2>(planes, task.panel, acts, n, fetch, acc); break;
+      case 3: run_tile<W, FromPlanes, 3>(planes, task.panel, acts, n, fetch, acc); break;
+      case kTileColumns: run_tile<W, From, kTileColumns>(planes, task.panel, acts, n, fetch, acc); break;
       default:
         if (nc == kHalfColumns)
-          run_tile<W, FromPlanes, kHalfColumns>(planes, task.panel, acts, n, acc);
+          run_tile<W, FromPlanes, kHalfColumns>(planes, task.panel, acts, n, fetch, acc);
         else
-          run_tile<W, FromPlanes, 4>(planes, task.panel, acts, n, acc);
+          run_tile<W, FromPlanes, 4>(planes, task.panel, acts, n, fetch, acc);
     }
     tile += task.n_blocks * G::kActs * nc;
     begin += nc;

@@ -278,19 +278,45 @@ struct Geometry<W> {
   static constexpr int kBytes = W::kLayout.bytes, kCodes = 4096, kActs = kActs256Bytes;
 };
 
+TAMIS_INLINE void prefetch_second(const void* p) { __builtin_prefetch(p, 0, 2); }  // into the second cache
+
+// Bytes that are multiplied later, asked for along a tile's blocks: all at once they would wait for each other in the
+// queue of misses (a tenth of the time of 16 columns on Zen 4).
+class Fetch {
+ public:
+  Fetch(const uint8_t* from, size_t n_bytes, int n_blocks)
+      : from_(from),
+        n_lines_((n_bytes + 63) / 64),
+        share_((n_lines_ + static_cast<size_t>(n_blocks) - 1) / static_cast<size_t>(n_blocks)) {}
+  // As many lines for every block: a count that changes is a branch foreseen wrongly.
+  TAMIS_METHOD void next_block() {
+    const size_t n = share_ < n_lines_ ? share_ : n_lines_;
+    for (size_t i = 0; i < n; ++i) prefetch_second(from_ + 64 * i);
+    from_ += 64 * n;
+    n_lines_ -= n;
+  }
+
+ private:
+  const uint8_t* from_;
+  size_t n_lines_, share_;
+};
+
 // out [NC][16] += one panel × NC columns over n_blocks blocks.
 template <class W, class From, int NC>
 static __attribute__((noinline)) void run_tile(const uint8_t* planes, const uint8_t* panel, const int8_t* acts,
-                                               int n_blocks, float* out) {
+                                               int n_blocks, Fetch fetch, float* out) {
   typedef Geometry<W> G;
   if constexpr (IsSuper<W>) {
-    for (int b = 0; b < n_blocks; ++b)
+    for (int b = 0; b < n_blocks; ++b) {
+      fetch.next_block();
       super_block<W, From, NC>(planes + b * G::kBytes, panel + b * G::kCodes, acts + b * G::kActs * NC, out);
+    }
   } else {
     F32x16 acc[NC];
     TAMIS_UNROLL for (int c = 0; c < NC; ++c) acc[c] = f32_load(out + c * 16);
     for (int b = 0; b < n_blocks; ++b) {
       const uint8_t* block = planes + b * G::kBytes;
+      fetch.next_block();
       if constexpr (From::kIsStream && NC <= 4 && kPrefetchAhead != 0) {
         TAMIS_UNROLL for (int i = 0; i < (G::kBytes + 63) / 64; ++i) prefetch(block + kPrefetchAhead + i * 64);
       }
