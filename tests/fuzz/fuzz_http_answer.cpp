@@ -1,4 +1,4 @@
-// fuzz: rooms=cli
+// fuzz: rooms=base sources=src/cli/http_answer.cpp
 // Any bytes as the answer of an HTTP server with a stream of events in it, cut at places the input chooses: the same
 // status, events and verdict as uncut.
 #include <algorithm>
