@@ -1,111 +1,27 @@
 // The server with a tiny model: every dialect whole and streamed, who may ask, what is refused, how it ends.
-#include "server/server.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "cpu/backend.h"
-#include "formats/json.h"
-#include "tests/engine/tiny_model.h"
-#include "tests/server/client.h"
+#include "tests/server/server_fixture.h"
 
 namespace tamis::server {
 namespace {
 
 using test::Client;
 using test::event_data;
+using test::first_choice;
+using test::hold_steps;
 using test::HttpAnswer;
+using test::json_of;
 using test::json_post;
+using test::kChat;
+using test::kHello;
+using test::matches;
 using test::milliseconds;
-
-constexpr const char* kChat = "/v1/chat/completions";
-const std::string kHello = R"("messages":[{"role":"user","content":"hello there"}])";
-
-Json json_of(const HttpAnswer& answer) {
-  const auto json = Json::parse(answer.body);
-  EXPECT_TRUE(json) << answer.body;
-  return json ? *json : Json();
-}
-
-std::string text_at(const Json& json, std::string_view a, std::string_view b = "") {
-  const Json* found = json.find(a);
-  if (found != nullptr && !b.empty()) found = found->find(b);
-  return found != nullptr && found->is_string() ? found->as_string() : "";
-}
-
-const Json& first_choice(const Json& json) { return json.find("choices")->as_array().front(); }
-
-// Whether the regular expression matches the whole text.
-bool matches(std::string_view pattern, std::string_view text) {
-  const auto grammar = Grammar::from_regex(pattern);
-  EXPECT_TRUE(grammar) << grammar.error().to_string();
-  return grammar && grammar->matches(text);
-}
-
-class ServerTest : public testing::Test {
- protected:
-  void start(ServerOptions options = {}, SchedulerOptions scheduling = {}, bool has_model = true) {
-    options.http.port = 0;
-    options.version = "1.2.3";
-    auto started = Server::start(std::move(options));
-    ASSERT_TRUE(started) << started.error().to_string();
-    server_ = std::move(*started);
-    if (has_model) load(scheduling);
-  }
-
-  void load(SchedulerOptions scheduling = {}) {
-    const auto served = std::make_shared<ServedModel>();
-    served->engine = test::load_tiny(test::write_tiny_model({.n_ctx_train = n_ctx_train_}), *make_cpu_backend());
-    scheduling.max_seqs = std::min(scheduling.max_seqs, 8U);
-    auto scheduler = Scheduler::create(served->engine, scheduling);
-    ASSERT_TRUE(scheduler) << scheduler.error().to_string();
-    served->scheduler = std::move(*scheduler);
-    served->alias = "tiny";
-    served->type_label = "F32";
-    served->architecture = "llama";
-    served->max_seqs = scheduling.max_seqs;
-    served->max_queue = scheduling.max_queue;
-    auto trie = TokenTrie::create(*served->engine->tokenizer());
-    ASSERT_TRUE(trie) << trie.error().to_string();
-    served->grammars = std::make_shared<GrammarCache>(*std::move(trie));
-    model_ = served;
-    server_->set_model(served);
-  }
-
-  ~ServerTest() override {
-    server_.reset();
-    model_.reset();
-  }
-
-  HttpAnswer get(std::string_view target) const { return test::get(server_->port(), target); }
-  HttpAnswer post(std::string_view target, std::string_view body) const {
-    HttpAnswer answer = test::post(server_->port(), target, body);
-    // No reply names a file or an address (promise 26).
-    EXPECT_FALSE(matches(R"([\s\S]*(0x[0-9a-f]{6}|/(tmp|root|home|usr|work|etc)/)[\s\S]*)", answer.body))
-        << answer.body;
-    return answer;
-  }
-  // The text of a whole greedy chat answer.
-  std::string chat_text(std::string_view members) const {
-    const HttpAnswer answer = post(kChat, fmt::format("{{{},\"temperature\":0,{}}}", kHello, members));
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    return answer.status == 200 ? text_at(first_choice(json_of(answer)), "message", "content") : "";
-  }
-  template <class Condition>
-  static bool eventually(const Condition& condition) {
-    for (int i = 0; i < 1000; ++i) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-    return false;
-  }
-
-  uint32_t n_ctx_train_ = 512;
-  std::unique_ptr<Server> server_;
-  std::shared_ptr<const ServedModel> model_;
-};
+using test::ServerTest;
+using test::text_at;
 
 TEST_F(ServerTest, AnswersKeepToTheirForm) {
   start();
@@ -475,30 +391,6 @@ TEST_F(ServerTest, WhoLeavesFreesTheModel) {  // promise 15
       return stats.n_cancelled == n_asked && stats.n_running == 0 && stats.kv_pages_used == 0;
     }));
   }
-}
-
-// Keeps the step thread until it is let go.
-class Stopper : public GenerateListener {
- public:
-  void on_token(const TokenEvent&) override { is_free.wait(false); }
-  void on_choice_end(const ChoiceEnd&) override {}
-  void on_end(const RequestReport&) override {}
-  void let_go() {
-    is_free = true;
-    is_free.notify_all();
-  }
-  std::atomic<bool> is_free{false};
-};
-
-// A request after which the model makes no step until the stopper lets go.
-std::shared_ptr<Stopper> hold_steps(Scheduler& scheduler) {
-  const auto stopper = std::make_shared<Stopper>();
-  GenerateRequest request;
-  request.prompt = {65};
-  request.n_predict = 2;
-  request.ignore_eos = true;
-  EXPECT_TRUE(scheduler.submit(std::move(request), stopper));
-  return stopper;
 }
 
 TEST_F(ServerTest, AFullQueueSaysSoAtOnce) {  // promise 12
