@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@
 #include "engine/engine.h"
 #include "engine/generate.h"
 #include "engine/prefix_cache.h"
+#include "engine/reasoning_gate.h"
 #include "engine/sampling_params.h"
 #include "text/grammar/grammar.h"
 
@@ -48,6 +50,8 @@ struct GenerateRequest {
   uint32_t n_top_logprobs = 0;              // most probable tokens reported with each one; implies has_logprobs
   uint32_t n_choices = 1;                   // answers to the same prompt
   std::shared_ptr<const TokenMasks> masks;  // what every answer must be, over the engine's vocabulary; null: anything
+  std::optional<ReasoningRule> reasoning;   // what may stand before that, and how long; none: nothing is known of it
+  std::vector<TokenId> shown_tokens;        // control tokens that are part of the answers' text
   std::string tenant;      // whose share this is taken from, an API key's name, say; "" is one like any other
   int32_t priority = 0;    // larger is sooner; waiting raises it, see SchedulerOptions::aging_seconds
   std::string cache_salt;  // stored pages are shared only among requests of one salt

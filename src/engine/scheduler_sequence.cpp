@@ -43,16 +43,20 @@ ScheduledSequence::ScheduledSequence(ScheduledRequest& of, uint32_t choice, Samp
       decoder_(engine.tokenizer(), of.params.masks != nullptr),
       matcher_(of.params.stop) {
   if (of.params.masks != nullptr) grammar_.emplace(of.params.masks);
+  if (of.params.reasoning) reasoning_.emplace(*of.params.reasoning);
 }
 
 // The logits with −∞ for what must not come now.
 Result<std::span<const float>> ScheduledSequence::allowed(std::span<const float> logits) {
-  const bool may_end = n_chosen >= request.params.min_tokens;
+  const bool is_reasoning = reasoning_ && reasoning_->is_open();
+  const bool may_end = n_chosen >= request.params.min_tokens && !(grammar_ && is_reasoning);
   if (may_end && !grammar_) return logits;
   masked_.assign(logits.begin(), logits.end());
-  if (grammar_) {
+  if (grammar_ && !is_reasoning) {
     mask_.resize(grammar_->masks().trie().n_words());
     TAMIS_TRY_STATUS(grammar_->fill_mask(mask_));
+    const TokenId begin = reasoning_ && reasoning_->may_begin() ? request.params.reasoning->begin_token : kNoToken;
+    if (begin != kNoToken) mask_[static_cast<size_t>(begin) / 32] |= uint32_t{1} << (begin % 32);
     apply_token_mask(masked_, mask_);
   }
   if (may_end) return masked_;
@@ -63,8 +67,12 @@ Result<std::span<const float>> ScheduledSequence::allowed(std::span<const float>
 
 void ScheduledSequence::choose(std::span<const float> logits) {
   chosen_ = {};
-  const auto masked = allowed(logits);
-  const Result<TokenId> id = masked ? sampler_.sample(*masked) : tl::unexpected(masked.error());
+  const TokenId forced = reasoning_ ? reasoning_->forced() : kNoToken;
+  const auto draw = [&]() -> Result<TokenId> {
+    TAMIS_TRY(const std::span<const float> masked, allowed(logits));
+    return sampler_.sample(masked);
+  };
+  const Result<TokenId> id = forced != kNoToken ? forced : draw();
   if (!id) {
     chosen_.status = tl::unexpected(id.error());
     return;
@@ -73,15 +81,31 @@ void ScheduledSequence::choose(std::span<const float> logits) {
   chosen_.id = *id;
   chosen_.is_end_of_text = tokenizer_.is_end_of_generation(*id);
   if (chosen_.is_end_of_text) return;
-  if (grammar_) {
-    chosen_.status = grammar_->accept(*id);
-    if (!chosen_.status) return;
-    chosen_.is_complete = grammar_->must_end();
-  }
+  chosen_.status = follow_form(*id);
+  if (!chosen_.status) return;
   tokens.push_back(*id);
   ++n_chosen;
-  chosen_.text = matcher_.push(decoder_.push(*id));
+  chosen_.text = matcher_.push(text_of(*id));
   if (request.params.has_logprobs || request.params.n_top_logprobs > 0) note_logprobs(logits);
+}
+
+// What became certain of the answer's text with a token.
+std::string ScheduledSequence::text_of(TokenId id) {
+  const std::vector<TokenId>& shown = request.params.shown_tokens;
+  if (std::find(shown.begin(), shown.end(), id) == shown.end()) return decoder_.push(id);
+  std::string text = decoder_.finish();  // no control token completes a character
+  return text + tokenizer_.token_bytes(id, true);
+}
+
+// Takes a token into what the answer must be.
+Status ScheduledSequence::follow_form(TokenId id) {
+  const bool was_reasoning = reasoning_ && reasoning_->is_open();
+  if (reasoning_) reasoning_->accept(tokenizer_.token_bytes(id, true));
+  const bool is_reasoning = reasoning_ && reasoning_->is_open();
+  if (!grammar_ || was_reasoning || is_reasoning) return {};
+  TAMIS_TRY_STATUS(grammar_->accept(id));
+  chosen_.is_complete = grammar_->must_end();
+  return {};
 }
 
 void ScheduledSequence::note_logprobs(std::span<const float> logits) {

@@ -78,6 +78,8 @@ class ScheduledSequence {
  private:
   ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine, KvCache own);
   Result<std::span<const float>> allowed(std::span<const float> logits);
+  Status follow_form(TokenId id);
+  std::string text_of(TokenId id);
   void note_logprobs(std::span<const float> logits);
 
   const Tokenizer& tokenizer_;
@@ -85,6 +87,7 @@ class ScheduledSequence {
   StreamDecoder decoder_;
   StopMatcher matcher_;
   std::optional<GrammarMatcher> grammar_;
+  std::optional<ReasoningGate> reasoning_;
   std::vector<uint32_t> mask_;
   std::vector<float> masked_;
   Chosen chosen_;

@@ -1,4 +1,4 @@
-// What the formats share, and the answers of llama-server's /completion and Anthropic's /v1/messages.
+// What the formats share, and the answers of llama-server's /completion.
 #include "server/answer_format.h"
 
 namespace tamis::server {
@@ -73,91 +73,6 @@ class NativeFormat : public AnswerFormat {
   AnswerChoice last_;
 };
 
-std::string named_event(std::string_view name, Json fields) {
-  Json data = Json::object();
-  data.set("type", name);
-  for (auto& [key, value] : fields.as_object()) data.set(key, std::move(value));
-  return fmt::format("event: {}\n", name) + server_sent_event(data);
-}
-
-class AnthropicFormat : public AnswerFormat {
- public:
-  using AnswerFormat::AnswerFormat;
-
-  std::string ping() const override { return named_event("ping", Json::object()); }
-
-  std::string begin() override {
-    Json usage = Json::object();
-    usage.set("input_tokens", uint64_t{facts_.n_prompt}).set("output_tokens", 0);
-    Json message = envelope();
-    message.set("content", Json::array()).set("stop_reason", Json()).set("stop_sequence", Json());
-    message.set("usage", std::move(usage));
-    Json start = Json::object(), block = Json::object();
-    start.set("message", std::move(message));
-    block.set("index", 0).set("content_block", text_block(""));
-    return named_event("message_start", std::move(start)) + named_event("content_block_start", std::move(block));
-  }
-
-  std::string token(const AnswerToken& token) override { return delta(token.text); }
-
-  std::string choice_end(const AnswerEnd& end) override {
-    end_ = end;
-    Json stop = Json::object();
-    return delta(end.text) + named_event("content_block_stop", stop.set("index", 0));
-  }
-
-  std::string end(const RequestReport& report) override {
-    Json reason = Json::object(), usage = Json::object(), message = Json::object();
-    set_reason(reason, end_);
-    usage.set("output_tokens", uint64_t{report.n_generated});
-    message.set("delta", std::move(reason)).set("usage", std::move(usage));
-    return named_event("message_delta", std::move(message)) + named_event("message_stop", Json::object());
-  }
-
-  std::string failed(const ApiError& error) override { return "event: error\ndata: " + error_json(error) + "\n\n"; }
-
-  Json whole(const std::vector<AnswerChoice>& choices, const RequestReport& report) override {
-    Json usage = Json::object();
-    // Anthropic counts tokens read from its cache apart from the others.
-    usage.set("input_tokens", uint64_t{report.n_prompt - report.n_cached}).set("cache_creation_input_tokens", 0);
-    usage.set("cache_read_input_tokens", uint64_t{report.n_cached}).set("output_tokens", uint64_t{report.n_generated});
-    Json out = envelope();
-    out.set("content", Json(Json::Array{text_block(choices.front().text)}));
-    set_reason(out, choices.front().end);
-    return out.set("usage", std::move(usage));
-  }
-
- private:
-  Json envelope() const {
-    Json out = Json::object();
-    out.set("id", "msg_" + facts_.id).set("type", "message").set("role", "assistant");
-    return out.set("model", facts_.model);
-  }
-
-  static Json text_block(std::string text) {
-    Json out = Json::object();
-    return out.set("type", "text").set("text", std::move(text));
-  }
-
-  static void set_reason(Json& out, const AnswerEnd& end) {
-    const bool has_stopped = end.end == GenerationEnd::stop_string;
-    out.set("stop_reason", has_stopped                             ? "stop_sequence"
-                           : end.end == GenerationEnd::end_of_text ? "end_turn"
-                                                                   : "max_tokens");
-    out.set("stop_sequence", has_stopped ? Json(end.stop_string) : Json());
-  }
-
-  static std::string delta(const std::string& text) {
-    if (text.empty()) return "";
-    Json inner = Json::object(), out = Json::object();
-    inner.set("type", "text_delta").set("text", text);
-    out.set("index", 0).set("delta", std::move(inner));
-    return named_event("content_block_delta", std::move(out));
-  }
-
-  AnswerEnd end_;
-};
-
 }  // namespace
 
 std::string AnswerFormat::failed(const ApiError& error) { return "data: " + error_json(error) + "\n\n"; }
@@ -166,6 +81,39 @@ std::string server_sent_event(const Json& data) { return "data: " + data.dump() 
 
 std::string_view openai_finish_reason(GenerationEnd end) {
   return end == GenerationEnd::token_limit || end == GenerationEnd::context_full ? "length" : "stop";
+}
+
+std::string_view openai_finish_reason(const AnswerEnd& end) {
+  const std::string_view reason = openai_finish_reason(end.end);
+  return end.n_calls > 0 && reason == "stop" ? "tool_calls" : reason;
+}
+
+void AnswerChoice::add(const AnswerPiece& piece, const std::string& id) {
+  switch (piece.kind) {
+    case AnswerPiece::Kind::text: text += piece.text; break;
+    case AnswerPiece::Kind::reasoning: reasoning += piece.text; break;
+    case AnswerPiece::Kind::call_begin: calls.push_back({id, piece.text, ""}); break;
+    case AnswerPiece::Kind::call_arguments: calls.back().arguments += piece.text; break;
+    case AnswerPiece::Kind::call_end: {
+      const auto arguments = Json::parse(calls.back().arguments);
+      if (piece.is_whole && arguments && arguments->is_object()) break;
+      calls.pop_back();
+      text += piece.text;
+    }
+  }
+}
+
+std::string call_id(std::string_view request_id, uint32_t choice_idx, uint32_t call_idx) {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, then mixed: ids of one request differ in every digit
+  for (const char c : fmt::format("{}/{}/{}", request_id, choice_idx, call_idx))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  hash ^= hash >> 32;
+  hash *= 0xd6e8feb86659fd93;
+  hash ^= hash >> 32;
+  std::string out;
+  for (int i = 0; i < 9; ++i, hash /= kDigits.size()) out += kDigits[hash % kDigits.size()];
+  return out;
 }
 
 Json timings_json(const RequestReport& report) {
@@ -185,7 +133,7 @@ std::unique_ptr<AnswerFormat> make_format(Dialect dialect, AnswerFacts facts) {
     case Dialect::openai_chat:
     case Dialect::openai_text: return make_openai_format(dialect, std::move(facts));
     case Dialect::native: return std::make_unique<NativeFormat>(std::move(facts));
-    case Dialect::anthropic: return std::make_unique<AnthropicFormat>(std::move(facts));
+    case Dialect::anthropic: return make_anthropic_format(std::move(facts));
     case Dialect::ollama_chat:
     case Dialect::ollama_generate: break;
   }

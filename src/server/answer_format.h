@@ -11,6 +11,7 @@
 #include "engine/scheduler.h"
 #include "formats/json.h"
 #include "server/api_error.h"
+#include "text/answer_parser.h"
 #include "text/tokenizer.h"
 
 namespace tamis::server {
@@ -32,7 +33,8 @@ struct AnswerFacts {
 struct AnswerToken {
   uint32_t choice_idx = 0;
   TokenId id = kNoToken;
-  std::string text;
+  std::string text;                 // of the answer, without reasoning and calls
+  std::vector<AnswerPiece> pieces;  // all of it
   TokenLogprob logprob;
   std::vector<TokenLogprob> top;
 };
@@ -40,16 +42,31 @@ struct AnswerToken {
 struct AnswerEnd {
   uint32_t choice_idx = 0;
   GenerationEnd end = GenerationEnd::end_of_text;
-  std::string text, stop_string;
+  std::string text, stop_string;    // the last of the text, as AnswerToken has it
+  std::vector<AnswerPiece> pieces;  // the last ones
   uint64_t seed = 0;
   size_t n_tokens = 0;
+  size_t n_calls = 0;  // of tools, whole ones
 };
 
+struct AnswerCall {
+  std::string id, name;
+  std::string arguments;  // the text of a JSON object
+};
+
+// What a choice has said so far, taken together.
 struct AnswerChoice {
-  std::string text;
+  std::string text, reasoning;
+  std::vector<AnswerCall> calls;
   std::vector<AnswerToken> tokens;
   AnswerEnd end;
+
+  // A call that broke off, or whose arguments are no JSON object, becomes text.
+  void add(const AnswerPiece& piece, const std::string& call_id);
 };
+
+// The id of a call: nine letters and digits, what the strictest of chat templates take back.
+std::string call_id(std::string_view request_id, uint32_t choice_idx, uint32_t call_idx);
 
 class AnswerFormat {
  public:
@@ -75,11 +92,13 @@ class AnswerFormat {
 
 std::unique_ptr<AnswerFormat> make_format(Dialect dialect, AnswerFacts facts);
 std::unique_ptr<AnswerFormat> make_openai_format(Dialect dialect, AnswerFacts facts);
+std::unique_ptr<AnswerFormat> make_anthropic_format(AnswerFacts facts);
 std::unique_ptr<AnswerFormat> make_ollama_format(Dialect dialect, AnswerFacts facts);
 
 std::string server_sent_event(const Json& data);
-std::string rfc3339(int64_t unix_time);                    // "2031-02-03T04:05:06Z"
-std::string_view openai_finish_reason(GenerationEnd end);  // "stop" or "length"
+std::string rfc3339(int64_t unix_time);                       // "2031-02-03T04:05:06Z"
+std::string_view openai_finish_reason(GenerationEnd end);     // "stop" or "length"
+std::string_view openai_finish_reason(const AnswerEnd& end);  // … or "tool_calls"
 
 // {"prompt_n":…,"prompt_ms":…,…}: llama-server's.
 Json timings_json(const RequestReport& report);

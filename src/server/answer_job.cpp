@@ -6,7 +6,12 @@
 namespace tamis::server {
 
 AnswerJob::AnswerJob(Setup setup)
-    : setup_(std::move(setup)), last_token_(setup_.n_choices), choices_(setup_.is_stream ? 0 : setup_.n_choices) {
+    : setup_(std::move(setup)),
+      last_token_(setup_.n_choices),
+      choices_(setup_.is_stream ? 0 : setup_.n_choices),
+      n_calls_(setup_.n_choices) {
+  if (setup_.plan.parsing != nullptr)
+    for (uint32_t i = 0; i < setup_.n_choices; ++i) parsers_.emplace_back(*setup_.plan.parsing);
   if (!setup_.is_stream) return;
   Response head;
   head.content_type = setup_.format->content_type();
@@ -21,12 +26,17 @@ void AnswerJob::on_token(const TokenEvent& event) {
     setup_.metrics->on_token_gap(std::chrono::duration<double>(now - last).count());
   last = now;
   push(AnswerToken{
-      event.choice_idx, event.id, std::string(event.text), event.logprob, {event.top.begin(), event.top.end()}});
+      event.choice_idx, event.id, std::string(event.text), {}, event.logprob, {event.top.begin(), event.top.end()}});
 }
 
 void AnswerJob::on_choice_end(const ChoiceEnd& event) {
   ends_.push_back(event.end);
-  push(AnswerEnd{event.choice_idx, event.end, std::string(event.text), std::string(event.stop_string), event.seed,
+  push(AnswerEnd{event.choice_idx,
+                 event.end,
+                 std::string(event.text),
+                 std::string(event.stop_string),
+                 {},
+                 event.seed,
                  event.n_tokens});
 }
 
@@ -49,6 +59,32 @@ void AnswerJob::push(Event event) {
   if (has_to_post) setup_.reply->post([self = shared_from_this()] { self->handle_events(); });
 }
 
+void AnswerJob::tell_apart(AnswerToken& token) {
+  if (parsers_.empty()) return;
+  token.pieces = parsers_[token.choice_idx].push(token.text);
+  token.text.clear();
+  for (const AnswerPiece& piece : token.pieces) {
+    if (piece.kind == AnswerPiece::Kind::text) token.text += piece.text;
+    n_calls_[token.choice_idx] += piece.kind == AnswerPiece::Kind::call_end && piece.is_whole ? 1 : 0;
+  }
+}
+
+void AnswerJob::tell_apart(AnswerEnd& end) {
+  if (parsers_.empty()) return;
+  AnswerParser& parser = parsers_[end.choice_idx];
+  end.pieces = parser.push(end.text);
+  for (AnswerPiece& piece : parser.finish()) append_piece(end.pieces, std::move(piece));
+  end.text.clear();
+  for (const AnswerPiece& piece : end.pieces) {
+    if (piece.kind == AnswerPiece::Kind::text) end.text += piece.text;
+    n_calls_[end.choice_idx] += piece.kind == AnswerPiece::Kind::call_end && piece.is_whole ? 1 : 0;
+  }
+  end.n_calls = n_calls_[end.choice_idx];
+  if (setup_.plan.own_stop.empty() || end.stop_string != setup_.plan.own_stop) return;
+  end.end = GenerationEnd::end_of_text;
+  end.stop_string.clear();
+}
+
 void AnswerJob::handle_events() {
   std::vector<Event> events;
   {
@@ -63,29 +99,38 @@ void AnswerJob::handle_events() {
       piece += setup_.format->begin();
     }
     if (auto* const token = std::get_if<AnswerToken>(&event)) {
+      tell_apart(*token);
       if (setup_.is_stream) {
         piece += setup_.format->token(*token);
         continue;
       }
       AnswerChoice& choice = choices_[token->choice_idx];
-      choice.text += token->text;
+      collect(choice, token->pieces, token->text, token->choice_idx);
       choice.tokens.push_back(std::move(*token));
     } else if (auto* const choice_end = std::get_if<AnswerEnd>(&event)) {
       is_cancelled_ |= choice_end->end == GenerationEnd::cancelled;
       end_ = openai_finish_reason(choice_end->end);
       if (is_cancelled_) continue;
+      tell_apart(*choice_end);
       if (setup_.is_stream) {
         piece += setup_.format->choice_end(*choice_end);
         continue;
       }
       AnswerChoice& choice = choices_[choice_end->choice_idx];
-      choice.text += choice_end->text;
+      collect(choice, choice_end->pieces, choice_end->text, choice_end->choice_idx);
       choice.end = std::move(*choice_end);
+      choice.end.n_calls = choice.calls.size();
     } else {
       return finish(std::get<End>(event), std::move(piece));
     }
   }
   if (!piece.empty()) setup_.reply->write(std::move(piece));
+}
+
+void AnswerJob::collect(AnswerChoice& choice, const std::vector<AnswerPiece>& pieces, const std::string& text,
+                        uint32_t choice_idx) const {
+  if (parsers_.empty()) choice.text += text;
+  for (const AnswerPiece& piece : pieces) choice.add(piece, call_id(setup_.id, choice_idx, piece.call_idx));
 }
 
 void AnswerJob::finish(const End& end, std::string piece) {

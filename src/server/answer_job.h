@@ -10,6 +10,7 @@
 
 #include "engine/scheduler.h"
 #include "server/answer_format.h"
+#include "server/answer_plan.h"
 #include "server/http.h"
 #include "server/metrics.h"
 
@@ -24,6 +25,8 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
     uint32_t n_choices = 1;
     std::shared_ptr<RequestFacts> facts;  // of the request, for the log
     std::shared_ptr<Metrics> metrics;
+    AnswerPlan plan;
+    std::string id;  // of the request, which those of calls are made from
   };
   explicit AnswerJob(Setup setup);
 
@@ -39,6 +42,10 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
   using Event = std::variant<AnswerToken, AnswerEnd, End>;
 
   void push(Event event);
+  void tell_apart(AnswerToken& token);
+  void tell_apart(AnswerEnd& end);
+  void collect(AnswerChoice& choice, const std::vector<AnswerPiece>& pieces, const std::string& text,
+               uint32_t choice_idx) const;
   void handle_events();  // on the input/output thread
   void finish(const End& end, std::string piece);
   void fail(const ApiError& error);
@@ -56,6 +63,8 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
 
   // of the input/output thread
   std::vector<AnswerChoice> choices_;  // of a whole answer
+  std::vector<AnswerParser> parsers_;  // of each choice; none where the text is the answer
+  std::vector<size_t> n_calls_;        // whole ones of each choice
   bool has_begun_ = false, is_cancelled_ = false;
   std::string_view end_ = "stop";  // of the last choice
 };

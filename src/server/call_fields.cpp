@@ -30,44 +30,6 @@ void add_bias(Fields& fields, const CallLimits& limits, std::optional<int64_t> i
   sampling.logit_bias.push_back({static_cast<TokenId>(*id), value});
 }
 
-bool is_role(std::string_view role) {
-  return role == "system" || role == "developer" || role == "user" || role == "assistant";
-}
-
-// One message as the template sees it; null after a fault.
-Json read_message(Fields& fields, const std::string& place, const Json& message) {
-  if (!message.is_object()) {
-    fields.fail(place, fmt::format("got {}, expected an object", kind_of(message)));
-    return {};
-  }
-  const Json* const role = message.find("role");
-  if (role == nullptr || !role->is_string() || !is_role(role->as_string())) {
-    const bool is_tool = role != nullptr && role->is_string() && role->as_string() == "tool";
-    fields.fail(place + ".role", is_tool ? "tool results are not supported yet"
-                                         : "expected \"system\", \"developer\", \"user\" or \"assistant\"");
-    return {};
-  }
-  for (const auto& [key, value] : message.as_object()) {
-    const bool is_known = key == "role" || key == "content" || key == "name" || key == "refusal" || key == "thinking";
-    const bool is_nothing = value.is_null() || (value.is_array() && value.as_array().empty());
-    if (is_known || is_nothing) continue;
-    const bool is_planned = key == "tool_calls" || key == "tool_call_id" || key == "images" || key == "audio" ||
-                            key == "reasoning_content" || key == "function_call";
-    fields.fail(place + "." + escape_for_display(key), is_planned ? "not supported yet" : "unknown parameter");
-    return {};
-  }
-  const Json* const content = message.find("content");
-  if (content == nullptr) {
-    fields.fail(place + ".content", "is missing");
-    return {};
-  }
-  const auto text = content_text(fields, place + ".content", *content);
-  if (!text) return {};
-  Json out = Json::object();
-  out.set("role", role->as_string() == "developer" ? "system" : role->as_string()).set("content", *text);
-  return out;
-}
-
 }  // namespace
 
 std::optional<std::string> content_text(Fields& fields, const std::string& place, const Json& content) {
@@ -161,18 +123,6 @@ void read_sampling(Fields& fields, const CallLimits& limits, GenerateRequest& re
   fields.integer("priority", -100, 100, request.priority);
   if (fields.text("cache_salt", request.cache_salt) && (request.cache_salt.empty() || request.cache_salt.size() > 256))
     fields.fail("cache_salt", "expected 1 to 256 bytes");
-}
-
-void read_messages(Fields& fields, GenerationCall& call) {
-  const Json* const messages = fields.array("messages");
-  if (messages == nullptr) return fields.fail("messages", "is missing");
-  const size_t n = messages->as_array().size();
-  if (n == 0 || n > GenerationCall::kMaxMessages)
-    return fields.fail("messages", fmt::format("got {} messages, expected 1 to {}", n, GenerationCall::kMaxMessages));
-  Json out = Json::array();
-  for (size_t i = 0; i < n && !fields.has_failed(); ++i)
-    out.push_back(read_message(fields, fmt::format("messages[{}]", i), messages->as_array()[i]));
-  call.messages = std::move(out);
 }
 
 void read_template_kwargs(Fields& fields, GenerationCall& call) {

@@ -26,7 +26,7 @@ void read_form(Fields& fields, GenerationCall& call);
 // What the answer must be, compiled later; a fault when something has said so already.
 void set_form(Fields& fields, std::string_view field, GrammarSpec spec, GenerationCall& call);
 
-// "messages" into call.messages: roles and texts.
+// "messages" into call.messages (message_fields.cpp).
 void read_messages(Fields& fields, GenerationCall& call);
 
 // Content of a message: a text, or parts of type "text". Nothing after a fault, which is in `fields`.

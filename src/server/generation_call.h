@@ -22,11 +22,23 @@ struct CallLimits {
   uint32_t max_choices = 1;  // of one request
 };
 
+// Tools that an answer may call.
+struct ToolUse {
+  static constexpr size_t kMaxTools = 512;
+
+  Json offered = Json::array();  // [{"type": "function", "function": {"name", "description", "parameters"}}, …]
+  bool is_required = false;      // the answer must be calls
+  std::string only;              // … of this one; "" = of any
+  bool allows_several = true;    // calls in one answer
+};
+
 struct GenerationCall {
   static constexpr size_t kMaxMessages = 16384, kMaxStops = 16, kMaxBiases = 1024;
 
   // The prompt is one of three: messages for the template, a text, token ids.
-  std::optional<Json> messages;     // array of {"role", "content"}: what the template sees
+  // What the template sees: {"role", "content"}, and where they have any "reasoning_content", "tool_calls" (arguments
+  // as objects), "tool_call_id", "name".
+  std::optional<Json> messages;
   Json variables = Json::object();  // what else it sees
   std::optional<std::string> text;
   std::vector<TokenId> tokens;
@@ -40,6 +52,10 @@ struct GenerationCall {
 
   std::optional<GrammarSpec> form;  // what the answer must be; none = anything
   std::string form_field;           // that asked for it
+
+  ToolUse tools;
+  bool separates_reasoning = true;  // false: it stays in the text, marks and all
+  int64_t reasoning_budget = -1;    // tokens; < 0 = any number
 };
 
 // One for each way to ask. Errors: 400 naming the field.

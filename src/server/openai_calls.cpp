@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "server/call_fields.h"
+#include "server/tool_fields.h"
 
 namespace tamis::server {
 namespace {
@@ -32,18 +33,12 @@ void read_choices(Fields& fields, const CallLimits& limits, GenerateRequest& req
 void read_chat(Fields& fields, GenerationCall& call) {
   fields.text("model", call.model);
   read_messages(fields, call);
+  read_openai_tools(fields, call);
+  read_reasoning(fields, call);
   read_template_kwargs(fields, call);
   bool has_generation_prompt = true;
   fields.boolean("add_generation_prompt", has_generation_prompt);
   call.variables.set("add_generation_prompt", has_generation_prompt);
-}
-
-void refuse_tools(Fields& fields) {
-  for (const std::string_view name : {"tools", "functions"}) fields.unsupported(name);
-  const Json* const choice = fields.any("tool_choice");
-  if (choice != nullptr && *choice != Json("none") && *choice != Json("auto"))
-    fields.fail("tool_choice", "not supported yet");
-  fields.accept_inert({"parallel_tool_calls"});
 }
 
 // "prompt": a text, token ids, or an array of one of these.
@@ -90,15 +85,12 @@ ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimi
       !request.has_logprobs)
     fields.fail("top_logprobs", "is allowed with logprobs only");
   read_form(fields, call);
-  refuse_tools(fields);
   fields.unsupported("audio");
   fields.unsupported("prediction");
   fields.unsupported("web_search_options");
   const Json* const modalities = fields.array("modalities");
   if (modalities != nullptr && *modalities != Json(Json::Array{Json("text")}))
     fields.fail("modalities", "only [\"text\"] is supported");
-  std::string effort;
-  if (fields.text("reasoning_effort", effort)) call.variables.set("reasoning_effort", effort);
   accept_openai_inert(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
@@ -153,7 +145,6 @@ ApiResult<GenerationCall> parse_apply_template(const Json& body, const CallLimit
   Fields fields(body);
   GenerationCall call;
   read_chat(fields, call);
-  refuse_tools(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
 }

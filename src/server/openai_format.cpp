@@ -1,4 +1,6 @@
 // Answers as OpenAI's chat and text completions.
+#include <utility>
+
 #include "server/answer_format.h"
 
 namespace tamis::server {
@@ -26,14 +28,18 @@ class OpenAiFormat : public AnswerFormat {
 
   std::string token(const AnswerToken& token) override {
     std::string out = first_chunk(token.choice_idx);
-    if (token.text.empty() && !facts_.has_logprobs) return out;
-    return out + chunk(token.choice_idx, delta(token.text), logprobs(std::span(&token, 1)), Json());
+    Json scored = logprobs(std::span(&token, 1));
+    std::vector<Json> all = deltas(token.choice_idx, token.pieces, token.text);
+    if (all.empty() && facts_.has_logprobs) all.push_back(delta(""));
+    for (Json& one : all) out += chunk(token.choice_idx, std::move(one), std::exchange(scored, Json()), Json());
+    return out;
   }
 
   std::string choice_end(const AnswerEnd& end) override {
     std::string out = first_chunk(end.choice_idx);
-    if (!end.text.empty()) out += chunk(end.choice_idx, delta(end.text), Json(), Json());
-    return out + chunk(end.choice_idx, is_chat_ ? Json::object() : delta(""), Json(), openai_finish_reason(end.end));
+    for (Json& one : deltas(end.choice_idx, end.pieces, end.text))
+      out += chunk(end.choice_idx, std::move(one), Json(), Json());
+    return out + chunk(end.choice_idx, is_chat_ ? Json::object() : delta(""), Json(), openai_finish_reason(end));
   }
 
   std::string end(const RequestReport& report) override {
@@ -55,13 +61,11 @@ class OpenAiFormat : public AnswerFormat {
       Json item = Json::object();
       item.set("index", uint64_t{i});
       if (is_chat_) {
-        Json message = Json::object();
-        message.set("role", "assistant").set("content", choice.text).set("refusal", Json());
-        item.set("message", std::move(message));
+        item.set("message", message(choice));
       } else {
         item.set("text", facts_.echoed + choice.text);
       }
-      item.set("logprobs", logprobs(choice.tokens)).set("finish_reason", openai_finish_reason(choice.end.end));
+      item.set("logprobs", logprobs(choice.tokens)).set("finish_reason", openai_finish_reason(choice.end));
       list.push_back(std::move(item));
     }
     Json out = envelope(false);
@@ -75,6 +79,52 @@ class OpenAiFormat : public AnswerFormat {
     out.set("id", (is_chat_ ? "chatcmpl-" : "cmpl-") + facts_.id);
     out.set("object", !is_chat_ ? "text_completion" : is_chunk ? "chat.completion.chunk" : "chat.completion");
     return out.set("created", facts_.created).set("model", facts_.model).set("system_fingerprint", "tamis");
+  }
+
+  static Json message(const AnswerChoice& choice) {
+    Json out = Json::object();
+    const bool is_calls_only = choice.text.empty() && !choice.calls.empty();
+    out.set("role", "assistant").set("content", is_calls_only ? Json() : Json(choice.text)).set("refusal", Json());
+    if (!choice.reasoning.empty()) out.set("reasoning_content", choice.reasoning);
+    if (choice.calls.empty()) return out;
+    Json calls = Json::array();
+    for (const AnswerCall& call : choice.calls) {
+      Json function = Json::object(), item = Json::object();
+      function.set("name", call.name).set("arguments", call.arguments);
+      calls.push_back(item.set("id", call.id).set("type", "function").set("function", std::move(function)));
+    }
+    return out.set("tool_calls", std::move(calls));
+  }
+
+  // What a stream's chunks say of a token's pieces, one after the other.
+  std::vector<Json> deltas(uint32_t choice_idx, const std::vector<AnswerPiece>& pieces, const std::string& text) const {
+    std::vector<Json> out;
+    if (!is_chat_ && !text.empty()) out.push_back(delta(text));
+    for (const AnswerPiece& piece : pieces) {
+      Json one = Json::object();
+      switch (piece.kind) {
+        case AnswerPiece::Kind::text: out.push_back(delta(piece.text)); break;
+        case AnswerPiece::Kind::reasoning: out.push_back(one.set("reasoning_content", piece.text)); break;
+        case AnswerPiece::Kind::call_begin: {
+          Json call = call_delta(piece.call_idx, "name", piece.text);
+          call.set("id", call_id(facts_.id, choice_idx, piece.call_idx)).set("type", "function");
+          out.push_back(one.set("tool_calls", Json(Json::Array{std::move(call)})));
+          break;
+        }
+        case AnswerPiece::Kind::call_arguments:
+          out.push_back(one.set("tool_calls", Json(Json::Array{call_delta(piece.call_idx, "arguments", piece.text)})));
+          break;
+        case AnswerPiece::Kind::call_end: break;
+      }
+    }
+    return out;
+  }
+
+  static Json call_delta(uint32_t call_idx, const char* name, const std::string& text) {
+    Json function = Json::object(), out = Json::object();
+    function.set(name, text);
+    if (name == std::string_view("name")) function.set("arguments", "");
+    return out.set("index", call_idx).set("function", std::move(function));
   }
 
   Json delta(const std::string& text) const {

@@ -1,5 +1,6 @@
 // Requests in Anthropic's and in ollama's words.
 #include "server/call_fields.h"
+#include "server/tool_fields.h"
 
 namespace tamis::server {
 namespace {
@@ -9,6 +10,9 @@ constexpr int64_t kMaxTokens = int64_t{1} << 31;
 // Anthropic's system prompt stands beside the messages; templates want it before them.
 void read_anthropic_prompt(Fields& fields, GenerationCall& call) {
   read_messages(fields, call);
+  read_anthropic_tools(fields, call);
+  read_anthropic_thinking(fields, call);
+  for (const std::string_view name : {"mcp_servers", "container", "context_management"}) fields.unsupported(name);
   call.variables.set("add_generation_prompt", true);
   const Json* const system = fields.any("system");
   if (system == nullptr || fields.has_failed()) return;
@@ -18,15 +22,6 @@ void read_anthropic_prompt(Fields& fields, GenerationCall& call) {
   message.set("role", "system").set("content", *text);
   Json::Array& messages = call.messages->as_array();
   messages.insert(messages.begin(), std::move(message));
-}
-
-void refuse_anthropic_tools(Fields& fields) {
-  for (const std::string_view name : {"tools", "tool_choice", "mcp_servers", "container", "context_management"})
-    fields.unsupported(name);
-  const Json* const thinking = fields.object("thinking");
-  const Json* const type = thinking == nullptr ? nullptr : thinking->find("type");
-  if (thinking != nullptr && (type == nullptr || *type != Json("disabled")))
-    fields.fail("thinking", "not supported yet: only {\"type\": \"disabled\"} is");
 }
 
 // ollama's "options". Those about loading a model cannot change one that runs.
@@ -59,10 +54,7 @@ void read_ollama_common(Fields& fields, const CallLimits& limits, GenerationCall
   fields.boolean("stream", call.is_stream);
   read_ollama_options(fields, limits, call.request);
   read_ollama_format(fields, call);
-  fields.unsupported("tools");
-  const Json* const think = fields.any("think");
-  if (think != nullptr && *think != Json(false)) fields.fail("think", "not supported yet: only false is");
-  if (think != nullptr) call.variables.set("enable_thinking", false);
+  read_think(fields, call);
   fields.accept_inert({"keep_alive"});
   fields.unsupported("logprobs");
   fields.unsupported("top_logprobs");
@@ -82,7 +74,6 @@ ApiResult<GenerationCall> parse_anthropic(const Json& body, const CallLimits&) {
   fields.real("temperature", 0, 1, request.sampling.temp);
   fields.real("top_p", 0, 1, request.sampling.top_p);
   fields.integer("top_k", 0, int64_t{1} << 30, request.sampling.top_k);
-  refuse_anthropic_tools(fields);
   fields.accept_inert({"metadata", "service_tier", "inference_geo"});
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
@@ -93,7 +84,6 @@ ApiResult<GenerationCall> parse_anthropic_count(const Json& body, const CallLimi
   GenerationCall call;
   fields.text("model", call.model);
   read_anthropic_prompt(fields, call);
-  refuse_anthropic_tools(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
 }
@@ -102,6 +92,7 @@ ApiResult<GenerationCall> parse_ollama_chat(const Json& body, const CallLimits& 
   Fields fields(body);
   GenerationCall call;
   read_messages(fields, call);
+  read_ollama_tools(fields, call);
   call.variables.set("add_generation_prompt", true);
   read_ollama_common(fields, limits, call);
   TAMIS_API_TRY_STATUS(fields.finish());

@@ -1,15 +1,25 @@
 // From a call's messages or text to the tokens of a prompt, from the form it wants to the masks of tokens.
 #include <algorithm>
 
+#include "server/answer_plan.h"
 #include "server/server.h"
+#include "server/tool_prompt.h"
 
 namespace tamis::server {
 namespace {
 
-ChatTemplateInput template_input(const GenerationCall& call, const Tokenizer& tokenizer) {
+ChatTemplateInput template_input(const ServedModel& model, const GenerationCall& call) {
+  const Tokenizer& tokenizer = *model.engine->tokenizer();
+  const Json& tools = call.tools.offered;
   ChatTemplateInput input;
   input.variables = call.variables;
-  input.variables.set("messages", *call.messages);
+  if (answer_syntax(model).offers_tools) {
+    input.variables.set("messages", *call.messages);
+    if (!tools.as_array().empty()) input.variables.set("tools", tools);
+  } else {
+    const bool has_tools = !tools.as_array().empty() || has_tool_messages(*call.messages);
+    input.variables.set("messages", has_tools ? spell_out_tools(*call.messages, tools) : *call.messages);
+  }
   const SpecialTokens& special = tokenizer.special();
   if (special.bos != kNoToken) input.bos_token = tokenizer.token_text(special.bos);
   if (special.eos != kNoToken) input.eos_token = tokenizer.token_text(special.eos);
@@ -25,6 +35,20 @@ ApiResult<const ChatTemplate*> chat_template(const ServedModel& model) {
   return refused(500, "the model's chat template does not parse");
 }
 
+// The messages as text with marks of what came from where. Some templates want the arguments of calls as objects,
+// others as JSON in strings: which is found out by trying.
+ApiResult<std::vector<PromptPart>> render_messages(const ServedModel& model, const GenerationCall& call) {
+  TAMIS_API_TRY(const ChatTemplate* const with, chat_template(model));
+  ChatTemplateInput input = template_input(model, call);
+  auto parts = with->render_parts(input);
+  if (!parts && has_tool_messages(*call.messages)) {
+    input.variables.set("messages", with_text_arguments(*input.variables.find("messages")));
+    if (auto again = with->render_parts(input)) return *std::move(again);
+  }
+  if (!parts) return refuse("messages", "the chat template refused: " + parts.error().message);
+  return *std::move(parts);
+}
+
 }  // namespace
 
 CallLimits limits_of(const ServedModel& model) {
@@ -33,20 +57,19 @@ CallLimits limits_of(const ServedModel& model) {
 }
 
 ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call) {
-  TAMIS_API_TRY(const ChatTemplate* const with, chat_template(model));
-  auto text = with->render(template_input(call, *model.engine->tokenizer()));
-  if (!text) return refuse("messages", "the chat template refused: " + text.error().message);
-  return *std::move(text);
+  TAMIS_API_TRY(const std::vector<PromptPart> parts, render_messages(model, call));
+  std::string text;
+  for (const PromptPart& part : parts) text += part.text;
+  return text;
 }
 
-ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call) {
+ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call, std::string* end) {
   const Tokenizer& tokenizer = *model.engine->tokenizer();
   std::vector<TokenId> prompt = call.tokens;
   if (call.messages) {
-    TAMIS_API_TRY(const ChatTemplate* const with, chat_template(model));
-    const auto parts = with->render_parts(template_input(call, tokenizer));
-    if (!parts) return refuse("messages", "the chat template refused: " + parts.error().message);
-    prompt = encode_prompt(tokenizer, *parts, model.parse_content_special);
+    TAMIS_API_TRY(const std::vector<PromptPart> parts, render_messages(model, call));
+    prompt = encode_prompt(tokenizer, parts, model.parse_content_special);
+    if (end != nullptr && !parts.empty() && !parts.back().is_content) *end = parts.back().text;
   } else if (call.text) {
     prompt = tokenizer.encode(*call.text, {.add_special = true, .parse_special = true});
     if (prompt.empty() && tokenizer.special().bos != kNoToken) prompt.push_back(tokenizer.special().bos);

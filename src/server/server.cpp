@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "server/answer_job.h"
+#include "server/answer_plan.h"
 #include "server/fields.h"
 #include "server/route.h"
 
@@ -188,7 +189,9 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   if (!served) return refused(503, "the model is being loaded");
   TAMIS_API_TRY(GenerationCall call, route.parse(body, limits_of(*served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
-  TAMIS_API_TRY(call.request.prompt, build_prompt(*served, call));
+  std::string prompt_end;
+  TAMIS_API_TRY(call.request.prompt, build_prompt(*served, call, &prompt_end));
+  TAMIS_API_TRY(AnswerPlan plan, plan_answer(*served, prompt_end, call));
   TAMIS_API_TRY(call.request.masks, build_masks(*served, call));
   call.request.tenant = request.facts->owner;
 
@@ -210,6 +213,8 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   setup.n_choices = call.request.n_choices;
   setup.facts = request.facts;
   setup.metrics = metrics_;
+  setup.plan = std::move(plan);
+  setup.id = request.id;
   const auto id = served->scheduler->submit(std::move(call.request), std::make_shared<AnswerJob>(std::move(setup)));
   if (!id) return tl::unexpected<ApiError>(from_failure(id.error()));
   reply->on_gone([weak = std::weak_ptr(served), id = *id] {

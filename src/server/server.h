@@ -122,8 +122,10 @@ class Server : private HttpHandler {
 // Whether `host` means this machine, as text: a name that only looks so (127.0.0.1.example) does not.
 bool is_loopback(std::string_view host);
 
-// The prompt of a call as tokens. Errors: 400 for what the template refuses or the model lacks.
-ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call);
+// The prompt of a call as tokens; `end`: what the template wrote behind the last message. Errors: 400 for what the
+// template refuses or the model lacks.
+ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call,
+                                             std::string* end = nullptr);
 ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call);
 CallLimits limits_of(const ServedModel& model);
 // What the answer must be, over the model's vocabulary; null = anything. Errors: 400 naming the field and the place.

@@ -117,10 +117,12 @@ AnswerSyntax find_answer_syntax(std::string_view template_source) {
   }
   if (out.calls->frame == Frame::channels) {
     out.reasoning = {"", ""};
+    out.names_reasoning = true;
   } else {
     for (const ReasoningMarks& marks : kReasoning)
       if (holds(template_source, marks.end)) {
         out.reasoning = marks;
+        out.names_reasoning = true;
         break;
       }
   }

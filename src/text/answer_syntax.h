@@ -40,7 +40,8 @@ struct CallSyntax {
 struct AnswerSyntax {
   const CallSyntax* calls;  // never null
   ReasoningMarks reasoning;
-  bool offers_tools = false;  // the template reads `tools`
+  bool offers_tools = false;     // the template reads `tools`
+  bool names_reasoning = false;  // the template holds the marks around reasoning
 
   // All marks that are to be seen in an answer's text, control tokens or not.
   std::vector<std::string_view> marks() const;

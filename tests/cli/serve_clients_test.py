@@ -3,6 +3,7 @@
 
 Exit 77 where a package of tests/requirements.txt is not installed.
 """
+import json
 import sys
 import unittest
 
@@ -16,13 +17,14 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+SCHEMA = {"type": "object", "properties": {"side": {"enum": ["left", "right"]}}, "required": ["side"], "additionalProperties": False}
 HELLO = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
 
 
 class ClientsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Running()
+        cls.server = Running("-c", "2048")  # room for tools in words
 
     @classmethod
     def tearDownClass(cls):
@@ -53,6 +55,55 @@ class ClientsTest(unittest.TestCase):
         self.assertEqual(refused.exception.param, "temperature")
         with self.assertRaises(openai.NotFoundError):
             client.models.retrieve("other")
+
+    def test_openai_tools(self):
+        tools = [{"type": "function", "function": {"name": "turn", "description": "turns", "parameters": SCHEMA}}]
+        options = {"model": "any", "messages": HELLO, "tools": tools, "tool_choice": "required", "parallel_tool_calls": False, "max_tokens": 200, "seed": 1}
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
+            choice = client.chat.completions.create(**options).choices[0]
+            self.assertEqual(choice.finish_reason, "tool_calls")
+            call = choice.message.tool_calls[0]
+            self.assertEqual(call.function.name, "turn")
+            self.assertIn(json.loads(call.function.arguments)["side"], ("left", "right"))
+            with client.chat.completions.stream(**options) as stream:
+                done = stream.get_final_completion()
+            self.assertEqual(done.choices[0].message.tool_calls[0].function.arguments, call.function.arguments)
+            answered = [*HELLO, choice.message, {"role": "tool", "tool_call_id": call.id, "content": "done"}]
+            self.assertTrue(client.chat.completions.create(model="any", messages=answered, tools=tools, max_tokens=3).choices)
+            with self.assertRaises(openai.BadRequestError) as refused:
+                client.chat.completions.create(model="any", messages=[*answered, answered[-1]])
+            self.assertEqual(refused.exception.param, f"messages[{len(answered)}].tool_call_id")
+
+    def test_anthropic_tools(self):
+        client = anthropic.Anthropic(base_url=self.server.url, api_key="none", max_retries=0)
+        options = {"model": "any", "max_tokens": 200, "messages": HELLO[1:], "tools": [{"name": "turn", "input_schema": SCHEMA}],
+                   "tool_choice": {"type": "tool", "name": "turn"}, "extra_body": {"temperature": 0}}
+        whole = client.messages.create(**options)
+        self.assertEqual(whole.stop_reason, "tool_use")
+        call = whole.content[-1]
+        self.assertEqual((call.type, call.name, list(call.input)), ("tool_use", "turn", ["side"]))
+        with client.messages.stream(**options) as stream:
+            self.assertEqual(stream.get_final_message().content[-1].input, call.input)
+        answered = [*HELLO[1:], {"role": "assistant", "content": whole.content},
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "done"}]}]
+        self.assertTrue(client.messages.create(**{**options, "messages": answered, "max_tokens": 3, "tool_choice": {"type": "auto"}}).content is not None)
+
+    def test_ollama_tools(self):
+        def turn(side: str) -> str:
+            """Turns.
+
+            Args:
+              side: left or right
+            """
+            return side
+
+        client = ollama.Client(host=self.server.url)
+        answered = [*HELLO, {"role": "assistant", "tool_calls": [{"function": {"name": "turn", "arguments": {"side": "left"}}}]},
+                    {"role": "tool", "content": turn("left"), "tool_name": "turn"}]
+        options = {"temperature": 0, "num_predict": 6}
+        whole = client.chat(model="any", messages=answered, tools=[turn], options=options, think=False)
+        pieces = list(client.chat(model="any", messages=answered, tools=[turn], options=options, think=False, stream=True))
+        self.assertEqual("".join(piece.message.content or "" for piece in pieces), whole.message.content)
 
     def test_anthropic(self):
         client = anthropic.Anthropic(base_url=self.server.url, api_key="none", max_retries=0)

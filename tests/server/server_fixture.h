@@ -11,6 +11,7 @@
 
 #include "formats/json.h"
 #include "server/server.h"
+#include "tests/engine/tiny_model.h"
 #include "tests/server/client.h"
 
 namespace tamis::test {
@@ -64,6 +65,7 @@ class ServerTest : public testing::Test {
   }
 
   uint32_t n_ctx_train_ = 512;
+  std::string chat_template_ = TinyModel().chat_template;
   std::unique_ptr<server::Server> server_;
   std::shared_ptr<const server::ServedModel> model_;
 };

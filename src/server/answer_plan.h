@@ -1,0 +1,26 @@
+// What a request's answer is going to look like: how its text is told apart, what it is held to. Between the prompt and
+// the scheduler.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "server/server.h"
+#include "text/answer_parser.h"
+
+namespace tamis::server {
+
+struct AnswerPlan {
+  std::shared_ptr<const AnswerParserSetup> parsing;  // null: the text is the answer
+  std::string own_stop;                              // a stop string that the client did not ask for; "" = none
+};
+
+// Completes `call.request` and `call.form`: marks that are control tokens become visible, reasoning is bounded, calls
+// that are required are enforced. `prompt_end`: what the template wrote behind the last message. Errors: 400 where two
+// parts of the request contradict each other.
+ApiResult<AnswerPlan> plan_answer(const ServedModel& model, std::string_view prompt_end, GenerationCall& call);
+
+// How the model writes calls and reasoning, by its chat template.
+AnswerSyntax answer_syntax(const ServedModel& model);
+
+}  // namespace tamis::server
