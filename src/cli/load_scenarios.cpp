@@ -369,8 +369,8 @@ Result<LoadReport> run_scenario(std::string_view name, LoadClient& client, const
 
 std::optional<double> RateSearch::next() const {
   if (low_ == 0 && high_ == 0) return start_;
-  if (high_ == 0) return low_ >= start_ * kFarthest ? std::nullopt : std::optional(2 * low_);
-  if (low_ == 0) return high_ <= start_ / kFarthest ? std::nullopt : std::optional(high_ / 2);
+  if (high_ == 0) return low_ >= start_ * kHighest ? std::nullopt : std::optional(2 * low_);
+  if (low_ == 0) return high_ <= start_ * kLowest ? std::nullopt : std::optional(high_ / 2);
   return n_left_ > 0 ? std::optional(std::sqrt(low_ * high_)) : std::nullopt;
 }
 

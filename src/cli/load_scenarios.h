@@ -70,7 +70,7 @@ class RateSearch {
   double best() const { return low_; }  // 0: none passed
 
  private:
-  static constexpr double kFarthest = 64;  // times the start, either way
+  static constexpr double kHighest = 64, kLowest = 1.0 / 16;  // of the start
   const double start_;
   int n_left_;
   double low_ = 0, high_ = 0;  // highest that passed, lowest that did not; 0: none yet
