@@ -95,6 +95,9 @@ Result<LoadReport> closed_loop(LoadRun& run, const LoadDefaults& defaults) {
   return run.take_report();
 }
 
+// Streams of plain words: where a token is half a character no piece comes, and two steps would look like one gap.
+constexpr std::string_view kStory = "Tell a very long story in plain English prose. These words are in it: ";
+
 // S3, second phase: streams run, and a long prompt arrives among them.
 class Attack {
  public:
@@ -109,7 +112,7 @@ class Attack {
  private:
   void start_stream(uint32_t stream) {
     if (is_over_) return;
-    const LoadMessage message{.user = run_.words(64), .n_output = kEndless};
+    const LoadMessage message{.user = std::string(kStory) + run_.words(48), .n_output = kEndless};
     run_.send(
         stream, message, [this, stream](const LoadTrace&) { on_piece(stream); },
         [this, stream](const LoadTrace& trace) {
