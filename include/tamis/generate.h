@@ -56,6 +56,7 @@ struct GenerateOptions {
   std::vector<std::string> stop;  // strings that end the answer and are not part of it
   AnswerForm form = AnswerForm::any;
   std::string form_text;                      // the grammar, regex or schema
+  bool has_speculation = true;                // tokens guessed from the text so far; they save time, and change nothing
   bool ignore_eos = false;                    // the tokens that end an answer are never chosen
   const std::atomic<bool>* cancel = nullptr;  // looked at before every token and every chunk of the prompt
 };
@@ -79,8 +80,9 @@ struct Answer {
   std::vector<int32_t> tokens;  // the tokens that were chosen, the ending one not among them
   FinishReason finish = FinishReason::end_of_text;
   uint64_t seed = 0;
-  size_t n_prompt = 0;  // tokens of the prompt
-  size_t n_cached = 0;  // of these, taken over from the last turn
+  size_t n_prompt = 0;                   // tokens of the prompt
+  size_t n_cached = 0;                   // of these, taken over from the last turn
+  size_t n_drafted = 0, n_accepted = 0;  // guessed tokens computed, and those of them that were chosen
   double prompt_seconds = 0, first_token_seconds = 0, generate_seconds = 0;
 };
 

@@ -70,6 +70,7 @@ tamis::Result<GenerationOptions> to_engine(const GenerateOptions& options, const
   out.n_predict = options.n_predict;
   out.stop = options.stop;
   out.ignore_eos = options.ignore_eos;
+  out.speculation = options.has_speculation ? Speculation::ngram : Speculation::off;
   out.cancel = options.cancel;
   if (options.form != AnswerForm::any) {
     TAMIS_TRY(out.grammar, model.compile_grammar({kind_of(options.form), options.form_text}));
@@ -96,6 +97,8 @@ Answer from_engine(Generation generation) {
   answer.seed = generation.seed;
   answer.n_prompt = generation.n_prompt;
   answer.n_cached = generation.n_cached;
+  answer.n_drafted = generation.n_drafted;
+  answer.n_accepted = generation.n_accepted;
   answer.prompt_seconds = generation.prompt_seconds;
   answer.first_token_seconds = generation.first_token_seconds;
   answer.generate_seconds = generation.generate_seconds;

@@ -92,6 +92,8 @@ std::string answer_json(const api::Answer& answer, const api::ModelInfo& info) {
   out.set("context_full", answer.finish == api::FinishReason::context_full);
   out.set("n_prompt", uint64_t{answer.n_prompt});
   out.set("n_generated", uint64_t{answer.tokens.size()});
+  out.set("n_drafted", uint64_t{answer.n_drafted});
+  out.set("n_accepted", uint64_t{answer.n_accepted});
   out.set("seed", answer.seed);
   out.set("prompt_seconds", answer.prompt_seconds);
   out.set("first_token_seconds", answer.first_token_seconds);
@@ -162,10 +164,10 @@ void print_timings(const api::Answer& answer) {
   const auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
   log_info(
       "prompt {} tokens ({} reused), {:.1f} tokens/s; first token after {:.2f} s; generated {} tokens, {:.1f} "
-      "tokens/s; seed {}",
+      "tokens/s ({} of {} guessed); seed {}",
       answer.n_prompt, answer.n_cached, rate(answer.n_prompt - answer.n_cached, answer.prompt_seconds),
       answer.first_token_seconds, answer.tokens.size(), rate(answer.tokens.size(), answer.generate_seconds),
-      answer.seed);
+      answer.n_accepted, answer.n_drafted, answer.seed);
 }
 
 Verb run_verb() {

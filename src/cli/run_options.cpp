@@ -167,6 +167,7 @@ Result<api::GenerateOptions> generate_options(const Args& args, float temp) {
   if (args.has("-n")) options.n_predict = args.integer("-n");
   options.stop = args.texts("--stop");
   options.ignore_eos = args.flag("--ignore-eos");
+  options.has_speculation = args.text("--spec") != "off" && !args.has("--trace-tensors");
   TAMIS_TRY_STATUS(set_form(args, options));
   for (const std::string& text : args.texts("--logit-bias")) {
     TAMIS_TRY(const api::Sampling::Bias bias, parse_bias(text));
@@ -206,6 +207,13 @@ std::vector<OptionSpec> generate_option_specs() {
        .kind = OptionKind::text,
        .value_name = "PATTERN",
        .help = "the whole answer matches a regular expression"},
+      {.names = "--spec",
+       .kind = OptionKind::text,
+       .value_name = "KIND",
+       .help = "guess tokens from the text so far (ngram), which saves time where it repeats itself and changes no "
+               "answer; off: do not",
+       .default_text = "ngram",
+       .choices = {"ngram", "off"}},
       {.names = "--ignore-eos", .help = "never end the answer by itself"},
       {.names = "--logit-bias",
        .kind = OptionKind::text,

@@ -60,9 +60,16 @@ Result<SchedulerOptions> scheduler_options(const Args& args) {
   TAMIS_TRY(options.max_batched_tokens, integer_option(args, "--max-batched-tokens", 0));
   options.max_seqs = static_cast<uint32_t>(args.integer("--max-seqs"));
   TAMIS_TRY(options.max_queue, integer_option(args, "--max-queue", std::max(4 * options.max_seqs, 16U)));
+  options.speculation = args.text("--spec") == "off" ? Speculation::off : Speculation::ngram;
   options.queue_timeout_seconds = args.real("--queue-timeout");
   if (args.has("--kv-bytes")) {
     TAMIS_TRY(options.kv_bytes, parse_size(args.text("--kv-bytes")));
+  }
+  if (args.has("--kv-spill-bytes") && !args.has("--kv-spill-dir"))
+    return fail(ErrorCode::invalid_argument, "--kv-spill-bytes: needs --kv-spill-dir");
+  options.spill_dir = args.text("--kv-spill-dir");
+  if (args.has("--kv-spill-bytes")) {
+    TAMIS_TRY(options.spill_bytes, parse_size(args.text("--kv-spill-bytes")));
   }
   return options;
 }
@@ -129,7 +136,7 @@ void serve_until_stopped(const Args& args, server::Server& serving) {
 
 Result<int> run_serve(const Args& args) {
   TAMIS_TRY(server::ServerOptions options, server_options(args));
-  TAMIS_TRY(const SchedulerOptions scheduling, scheduler_options(args));
+  TAMIS_TRY(SchedulerOptions scheduling, scheduler_options(args));
   EngineOptions engine_options;
   TAMIS_TRY(engine_options.n_ctx, integer_option(args, "-c", 0, 0));
   engine_options.n_batch = static_cast<uint32_t>(args.integer("-b"));
@@ -137,6 +144,11 @@ Result<int> run_serve(const Args& args) {
   LoadedEngine loaded;  // before the server, so that its threads outlive every request
   TAMIS_TRY(const std::unique_ptr<server::Server> serving, server::Server::start(std::move(options)));
   TAMIS_TRY(loaded, load_engine(args, engine_options));
+  if (args.has("-md")) {
+    engine_options.n_ctx = loaded.engine->n_ctx();
+    const OtherModel draft{args.text("-md"), args.text("--backend"), args.text("--activations"), args.text("--layout")};
+    TAMIS_TRY(scheduling.draft, load_other_engine(args, engine_options, draft, *loaded.pool));
+  }
   TAMIS_TRY(const std::shared_ptr<const server::ServedModel> model, served_model(args, loaded, scheduling));
   serving->set_model(model);
   stop_flag();

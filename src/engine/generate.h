@@ -15,6 +15,13 @@
 
 namespace tamis {
 
+// Where guesses of the next tokens come from. The model computes a few of them in the step of the token before, and
+// each that is what it then chooses saves a step; what is chosen never depends on them.
+enum class Speculation : uint8_t {
+  off,
+  ngram,  // from the tokens so far (engine/ngram_draft.h), and from a draft model where there is one
+};
+
 enum class GenerationEnd : uint8_t { end_of_text, stop_string, token_limit, context_full, cancelled };
 
 struct GenerationOptions {
@@ -23,6 +30,9 @@ struct GenerationOptions {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   std::shared_ptr<const TokenMasks> grammar;  // what the answer may be; null = anything
+  Speculation speculation = Speculation::ngram;
+  double draft_margin = 1.2;  // a guessed token must bring that many times its cost (engine/draft_policy.h); 0: all are
+                              // computed
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -32,6 +42,7 @@ struct Generation {
   GenerationEnd end = GenerationEnd::end_of_text;
   uint64_t seed = 0;
   size_t n_prompt = 0, n_cached = 0;
+  size_t n_drafted = 0, n_accepted = 0;  // guessed tokens computed, and those of them that were chosen
   double prompt_seconds = 0, first_token_seconds = 0, generate_seconds = 0;
 };
 

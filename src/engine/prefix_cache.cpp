@@ -111,6 +111,11 @@ PrefixChain::~PrefixChain() {
   cache_.drop_root_if_idle(*root_);
 }
 
+size_t PrefixChain::n_shared_blocks() const {
+  const auto own = std::ranges::find_if(blocks_, [](const PrefixCache::Block* block) { return block->n_users == 1; });
+  return static_cast<size_t>(own - blocks_.begin());
+}
+
 KvPage PrefixChain::follow(std::span<const TokenId> tokens) {
   PrefixCache::Block* const block = cache_.find(*end_, tokens);
   if (block == nullptr) return nullptr;

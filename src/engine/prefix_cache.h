@@ -96,6 +96,8 @@ class PrefixChain {
   PrefixChain& operator=(const PrefixChain&) = delete;
 
   size_t n_blocks() const { return blocks_.size(); }
+  // How many of them, from the first on, other chains hold too.
+  size_t n_shared_blocks() const;
   // Equal for chains of the same salt that went through the same tokens.
   const void* end() const { return end_; }
 

@@ -11,6 +11,7 @@ namespace tamis {
 namespace {
 
 constexpr uint32_t kContextsByDefault = 4;
+constexpr uint64_t kSpilledByDefault = 4;  // times what memory holds
 constexpr const char* kNoMore = "no more requests are taken in";
 
 uint64_t random_seed() {
@@ -30,6 +31,7 @@ SchedulerOptions completed(SchedulerOptions options, const Engine& engine) {
   // Every running answer gets its token in every step.
   options.max_batched_tokens = std::max(options.max_batched_tokens, options.max_seqs);
   if (options.kv_bytes == 0) options.kv_bytes = default_kv_bytes(engine);
+  if (options.spill_bytes == 0) options.spill_bytes = kSpilledByDefault * options.kv_bytes;
   return options;
 }
 
@@ -52,8 +54,17 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Engin
   // No more than all sequences can fill with a whole context each.
   const uint64_t n_most = (uint64_t{engine->n_ctx()} / KvCache::kPageTokens + 1) * (options.max_seqs + 1);
   const uint64_t n = options.has_prefix_cache ? n_pages : std::min(n_pages, n_most);
-  return std::unique_ptr<Scheduler>(
-      new Scheduler(std::make_unique<Loop>(std::move(engine), options, static_cast<size_t>(n), *page_bytes)));
+  std::unique_ptr<KvSpill> spill;
+  if (!options.spill_dir.empty()) {
+    TAMIS_TRY(spill, KvSpill::create(options.spill_dir, *page_bytes, options.spill_bytes / *page_bytes));
+  }
+  std::unique_ptr<DraftModel> draft;
+  if (options.draft != nullptr) {
+    TAMIS_TRY(draft, DraftModel::create(options.draft, *engine, static_cast<size_t>(n)));
+  }
+  auto pages = std::make_shared<KvPagePool>(*page_bytes, static_cast<size_t>(n));
+  return std::unique_ptr<Scheduler>(new Scheduler(
+      std::make_unique<Loop>(std::move(engine), options, std::move(pages), std::move(spill), std::move(draft))));
 }
 
 Scheduler::Scheduler(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
@@ -71,14 +82,19 @@ double Scheduler::retry_after_seconds() const { return loop_->retry_after_second
 void Scheduler::refuse_waiting() { loop_->refuse_waiting(); }
 bool Scheduler::drain(double seconds) { return loop_->drain(seconds); }
 
-Scheduler::Loop::Loop(std::shared_ptr<const Engine> engine, const SchedulerOptions& options, size_t n_pages,
-                      size_t page_bytes)
+Scheduler::Loop::Loop(std::shared_ptr<const Engine> engine, const SchedulerOptions& options,
+                      std::shared_ptr<KvPagePool> pages, std::unique_ptr<KvSpill> spill,
+                      std::unique_ptr<DraftModel> draft)
     : engine_(std::move(engine)),
       options_(options),
-      n_ctx_(static_cast<uint32_t>(std::min<uint64_t>(engine_->n_ctx(), uint64_t{n_pages} * KvCache::kPageTokens))),
-      pages_(std::make_shared<KvPagePool>(page_bytes, n_pages)),
+      n_ctx_(static_cast<uint32_t>(
+          std::min<uint64_t>(engine_->n_ctx(), uint64_t{pages->n_pages()} * KvCache::kPageTokens))),
+      pages_(std::move(pages)),
       stored_(random_seed()),
       budget_(options.itl_target_ms, options.max_batched_tokens),
+      draft_policy_(options.draft_margin),
+      spill_(std::move(spill)),
+      draft_(std::move(draft)),
       last_end_(Clock::now()) {
   publish_stats();
   thread_ = std::thread([this] { run(); });
@@ -234,6 +250,9 @@ void Scheduler::Loop::run() {
       fail_all({ErrorCode::out_of_memory, "no memory for the next step", nullptr});
     }
     ended_requests_.clear();
+    // Nobody is left to wait for what is still being written.
+    while (spill_ != nullptr && requests_.empty() && spill_->is_busy()) spill_->wait();
+    if (spill_ != nullptr && requests_.empty()) spill_->collect();
     publish_stats();
   }
 }
@@ -246,6 +265,11 @@ void Scheduler::Loop::publish_stats() {
   now_.kv_pages_stored = stored_.n_unused();
   now_.kv_pages_used = pages_->n_used() - stored_.n_unused();
   now_.n_pages_evicted = stored_.n_evicted();
+  if (spill_ != nullptr) {
+    now_.kv_pages_spilled = spill_->n_stored();
+    now_.n_pages_spilled = spill_->n_written();
+    now_.n_pages_restored = spill_->n_restored();
+  }
   const std::lock_guard lock(mutex_);
   published_ = now_;
   progress_ = Clock::now();

@@ -9,8 +9,8 @@
 // Keys and values lie in pages of a common pool. Sequences that begin alike share the pages of what they have in common
 // while they run and afterwards (engine/prefix_cache.h); the choices of one request share their prompt. When pages run
 // out, stored ones that nobody uses go first, then new requests wait, then the least important sequence is paused: its
-// pages go, and it is computed again later. None of this changes a bit of any answer, and no request makes another one
-// fail.
+// pages go to a file, if there is one, and come back later, or it is computed again. None of this changes a bit of any
+// answer, and no request makes another one fail.
 //
 // Source: Yu et al. 2022 (Orca), Agrawal et al. 2024 (Sarathi-Serve, arXiv:2403.02310), Kwon et al. 2023
 // (PagedAttention, arXiv:2309.06180), Sheng et al. 2024 (VTC, arXiv:2401.00588).
@@ -95,6 +95,7 @@ struct RequestReport {
   CacheMiss miss = CacheMiss::none;
   size_t n_generated = 0;                   // tokens of all choices
   uint32_t n_pauses = 0;                    // times a choice gave up its pages
+  size_t n_drafted = 0, n_accepted = 0;     // guessed tokens computed, and those of them that were chosen
   double queue_seconds = 0;                 // from submit to the first step
   double prompt_seconds = 0;                // from there to the logits of the last prompt token
   double first_token_seconds = 0;           // from submit to the first token; 0 when there was none
@@ -124,19 +125,27 @@ struct SchedulerOptions {
   uint64_t kv_bytes = 0;             // of all pages; 0 = four full contexts, at most half of what memory is left
   uint32_t max_queue = 512;          // --max-queue: requests that wait; more are refused
   double queue_timeout_seconds = 0;  // a request that waited that long is refused; 0 = it waits
+  std::string spill_dir;             // --kv-spill-dir: where pages of paused sequences go; "": they are computed again
+  uint64_t spill_bytes = 0;          // --kv-spill-bytes: of them at most; 0 = four times kv_bytes
+  double spill_margin = 1;           // pages are spilled where computing them again takes longer than that many times
+                                     // writing and reading them; 0: always
   double aging_seconds = 20;         // each such time of waiting counts as one step of priority
   bool has_prefix_cache = true;      // false: pages are shared only among the choices of a request
-  ThreadPool* pool = nullptr;        // samples several sequences at once; outlives the scheduler; null: one by one
+  Speculation speculation = Speculation::ngram;  // --spec
+  std::shared_ptr<const Engine> draft;  // -md: a small model of the same vocabulary that guesses too; null: none
+  double draft_margin = 1.2;            // as GenerationOptions::draft_margin
+  ThreadPool* pool = nullptr;           // samples several sequences at once; outlives the scheduler; null: one by one
 };
 
 struct SchedulerStats {
   // now
-  uint32_t n_queued = 0;         // requests, paused sequences' ones not counted
-  uint32_t n_running = 0;        // sequences with pages
-  uint32_t n_paused = 0;         // sequences without, that had some
-  uint64_t kv_pages = 0;         // of the pool
-  uint64_t kv_pages_used = 0;    // by running sequences
-  uint64_t kv_pages_stored = 0;  // by nobody, kept for prompts that begin alike
+  uint32_t n_queued = 0;          // requests, paused sequences' ones not counted
+  uint32_t n_running = 0;         // sequences with pages
+  uint32_t n_paused = 0;          // sequences without, that had some
+  uint64_t kv_pages = 0;          // of the pool
+  uint64_t kv_pages_used = 0;     // by running sequences
+  uint64_t kv_pages_stored = 0;   // by nobody, kept for prompts that begin alike
+  uint64_t kv_pages_spilled = 0;  // in the file
   uint64_t kv_page_bytes = 0;
   uint32_t step_tokens = 0;      // budget of the next step while answers run
   double step_ms = 0;            // moving average
@@ -150,6 +159,9 @@ struct SchedulerStats {
   uint64_t n_computed_tokens = 0;  // prompt tokens computed, those of paused sequences again
   uint64_t n_generated_tokens = 0;
   uint64_t n_pauses = 0, n_pages_evicted = 0;
+  uint64_t n_pages_spilled = 0, n_pages_restored = 0;
+  uint64_t n_drafted_tokens = 0;   // guessed tokens computed
+  uint64_t n_accepted_tokens = 0;  // of them, chosen
 
   double kv_utilisation() const {
     return kv_pages == 0 ? 0 : static_cast<double>(kv_pages_used) / static_cast<double>(kv_pages);
@@ -160,7 +172,8 @@ struct SchedulerStats {
 class Scheduler {
  public:
   // Starts the step thread. The engine may serve others beside it, at the cost of its steps' times. Errors:
-  // invalid_argument for options that make no sense (a pool smaller than two pages, a budget of 0); out_of_memory.
+  // invalid_argument for options that make no sense (a pool smaller than two pages, a budget of 0);
+  // out_of_memory; those of ScratchFile::create for spill_dir, those of DraftModel::create.
   static Result<std::unique_ptr<Scheduler>> create(std::shared_ptr<const Engine> engine,
                                                    const SchedulerOptions& options = {});
   // Cancels what is left and ends the thread; every listener has heard on_end when it returns.

@@ -1,6 +1,7 @@
 // The step loop behind a Scheduler: what requests there are, who takes part in a step, and what becomes of it. Private
 // to the scheduler. scheduler.cpp is what callers see of it, scheduler_plan.cpp chooses a step's tokens and their
-// pages, scheduler_step.cpp computes the step and tells the listeners.
+// pages, scheduler_spill.cpp moves pages to a file and back, scheduler_step.cpp
+// computes the step and tells the listeners.
 #pragma once
 
 #include <condition_variable>
@@ -9,7 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/draft_policy.h"
 #include "engine/fair_share.h"
+#include "engine/kv_spill.h"
+#include "engine/mask_thread.h"
 #include "engine/scheduler_sequence.h"
 #include "engine/step_budget.h"
 
@@ -17,7 +21,9 @@ namespace tamis {
 
 class Scheduler::Loop {
  public:
-  Loop(std::shared_ptr<const Engine> engine, const SchedulerOptions& options, size_t n_pages, size_t page_bytes);
+  // `spill`, `draft`: null when there is none.
+  Loop(std::shared_ptr<const Engine> engine, const SchedulerOptions& options, std::shared_ptr<KvPagePool> pages,
+       std::unique_ptr<KvSpill> spill, std::unique_ptr<DraftModel> draft);
   ~Loop();  // cancels, waits for the end
 
   // As the Scheduler's functions of the same names.
@@ -60,22 +66,36 @@ class Scheduler::Loop {
   void start(Request& request);
   void add_answers();
   void add_prompts(uint32_t n_tokens);
+  void add_guesses(uint32_t n_tokens);
+  size_t n_guessable(const Sequence& sequence) const;
+  void ask_draft();
+  void add_guess(Sequence& sequence, size_t n_most);
   bool is_computed_by_another(const Sequence& sequence) const;
   uint32_t make_room(Sequence& sequence, uint32_t n);
   bool free_pages(const Sequence& sequence, size_t n);
   Sequence* least_important_but(const Sequence& sequence) const;
   void pause(Sequence& sequence);
+  // --- the step thread: a paused sequence's pages (scheduler_spill.cpp)
+  void spill(Sequence& sequence);
+  bool is_leaving(const Sequence& sequence) const;
+  bool begin_return(Sequence& sequence);
+  void end_returns();
+  bool waits_for_spill() const;
+
   double effective_priority(const Request& request) const;
   // Whether a waiting or half-read prompt goes before another one.
   bool goes_before(const Sequence& a, const Sequence& b) const;
 
   // --- the step thread: the step (scheduler_step.cpp)
   void step();
+  void begin_masks();
   Result<std::vector<float>> forward(std::span<Sequence* const> sequences);
   void compute_apart();
   void finish_step(std::span<Sequence* const> sequences, std::span<const float> logits);
   void note_computed(Sequence& sequence);
+  void choose_rows();
   void choose_all();
+  bool follow_guess(Sequence& sequence);
   void emit(Sequence& sequence);
   void end_choice(Sequence& sequence, GenerationEnd end);
   void end_request(Request& request, const RequestFailure* failure);
@@ -92,14 +112,20 @@ class Scheduler::Loop {
   PrefixCache stored_;
   FairShare share_;
   StepBudget budget_;
+  DraftPolicy draft_policy_;
+  const std::unique_ptr<KvSpill> spill_;     // null: none
+  const std::unique_ptr<DraftModel> draft_;  // null: none
+  double draft_ms_ = 0;                      // that it took before the running step
+  MaskThread mask_thread_;
   std::vector<std::shared_ptr<Request>> requests_;  // that have not ended, in order of arrival
   std::vector<Sequence*> running_, paused_;
-  std::vector<Sequence*> batch_;                                        // of the running step
-  std::vector<std::pair<Sequence*, std::span<const float>>> choosing_;  // next token due, by its row of logits
-  std::vector<std::shared_ptr<Request>> ended_requests_;                // in the running step
-  bool refuses_waiting_now_ = false;                                    // refuses_waiting_, as the running step saw it
-  Clock::time_point began_;                                             // of the running step
-  double mean_answer_ = 128;                                            // tokens of a choice, moving average
+  std::vector<Sequence*> batch_;  // of the running step
+  // Next token due, by rows of logits: of the last token, and of the guessed ones after it.
+  std::vector<std::pair<Sequence*, std::span<const float>>> choosing_;
+  std::vector<std::shared_ptr<Request>> ended_requests_;  // in the running step
+  bool refuses_waiting_now_ = false;                      // refuses_waiting_, as the running step saw it
+  Clock::time_point began_;                               // of the running step
+  double mean_answer_ = 128;                              // tokens of a choice, moving average
   Clock::time_point last_end_;
   SchedulerStats now_;
 

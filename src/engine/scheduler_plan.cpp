@@ -8,6 +8,7 @@ namespace tamis {
 namespace {
 
 constexpr size_t kPageTokens = KvCache::kPageTokens;
+constexpr size_t kMostGuessed = 64;  // tokens of a step: each has a row of logits
 
 size_t pages_of(size_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
 
@@ -19,13 +20,17 @@ double seconds_between(SchedulerClock::time_point from, SchedulerClock::time_poi
 
 void Scheduler::Loop::plan() {
   batch_.clear();
+  draft_ms_ = 0;
   end_cancelled();
+  end_returns();
   take_up();
   add_answers();
   const auto n_answers = static_cast<uint32_t>(batch_.size());
   const uint32_t n_tokens = budget_.n_tokens(n_answers);
   now_.step_tokens = n_answers > 0 ? n_tokens : now_.step_tokens;
   add_prompts(n_tokens - n_answers);
+  // A prompt has a better use for rows than guesses have.
+  if (options_.speculation != Speculation::off && batch_.size() == n_answers) add_guesses(n_tokens - n_answers);
 }
 
 void Scheduler::Loop::end_cancelled() {
@@ -113,12 +118,16 @@ void Scheduler::Loop::take_up() {
   for (const std::shared_ptr<Request>& request : requests_) n_open += request->is_taken_up ? request->n_open : 0;
   // Who was running before comes first.
   std::ranges::sort(paused_, [](const Sequence* a, const Sequence* b) { return is_more_important(*a, *b); });
-  while (!paused_.empty() && fits_again(*paused_.front())) {
+  while (!paused_.empty() && !is_leaving(*paused_.front()) && fits_again(*paused_.front())) {
     Sequence& sequence = *paused_.front();
-    paused_.erase(paused_.begin());
-    sequence.state = State::running;
-    running_.push_back(&sequence);
     sequence.follow_stored();
+    if (!begin_return(sequence)) {
+      sequence.give_up_pages();  // who is paused keeps nobody from anything
+      break;
+    }
+    paused_.erase(paused_.begin());
+    if (sequence.state == State::paused) sequence.state = State::running;
+    running_.push_back(&sequence);
   }
   while (Request* const request = next_waiting()) {
     const bool is_held_up = !paused_.empty() && paused_.front()->request.params.priority >= request->params.priority;
@@ -150,6 +159,7 @@ void Scheduler::Loop::pause(Sequence& sequence) {
   std::erase(running_, &sequence);
   paused_.push_back(&sequence);
   sequence.state = State::paused;
+  spill(sequence);
   sequence.give_up_pages();
   ++sequence.request.report.n_pauses;
   ++now_.n_pauses;
@@ -158,7 +168,9 @@ void Scheduler::Loop::pause(Sequence& sequence) {
 Scheduler::Loop::Sequence* Scheduler::Loop::least_important_but(const Sequence& sequence) const {
   Sequence* least = nullptr;
   for (Sequence* const other : running_) {
-    if (other->n_in_step > 0 || other->cache.pages().empty() || !is_more_important(sequence, *other)) continue;
+    if (other->n_in_step > 0 || other->state != State::running || other->cache.pages().empty() ||
+        !is_more_important(sequence, *other))
+      continue;
     if (least == nullptr || is_more_important(*least, *other)) least = other;
   }
   return least;
@@ -167,6 +179,7 @@ Scheduler::Loop::Sequence* Scheduler::Loop::least_important_but(const Sequence& 
 // Makes n pages free: stored ones go first, then those of less important sequences.
 bool Scheduler::Loop::free_pages(const Sequence& sequence, size_t n) {
   while (pages_->n_free() < n) {
+    if (spill_ != nullptr && pages_->n_free() + spill_->n_leaving() >= n) return false;  // soon
     if (stored_.evict()) continue;
     Sequence* const victim = least_important_but(sequence);
     if (victim == nullptr) return false;
@@ -194,7 +207,7 @@ uint32_t Scheduler::Loop::make_room(Sequence& sequence, uint32_t n) {
 void Scheduler::Loop::add_answers() {
   std::vector<Sequence*> answers;
   for (Sequence* const sequence : running_) {
-    sequence->n_in_step = 0;
+    sequence->n_in_step = sequence->n_guessed = 0;
     if (sequence->is_answering()) answers.push_back(sequence);
   }
   std::ranges::sort(answers, [](const Sequence* a, const Sequence* b) { return is_more_important(*a, *b); });
@@ -203,6 +216,52 @@ void Scheduler::Loop::add_answers() {
     sequence->n_in_step = make_room(*sequence, 1);
     if (sequence->n_in_step > 0) batch_.push_back(sequence);
   }
+}
+
+// Guessed tokens behind those of the answers, n_tokens at most. Requires: only answers take part in the step.
+void Scheduler::Loop::add_guesses(uint32_t n_tokens) {
+  const size_t n_answers = batch_.size();
+  size_t n_left = std::min<size_t>(n_tokens, kMostGuessed);
+  for (Sequence* const sequence : batch_) sequence->make_guess();
+  ask_draft();
+  for (Sequence* const sequence : batch_) {
+    if (sequence->guess.empty()) continue;
+    add_guess(*sequence, std::min(n_left, draft_policy_.n_worth(sequence->chance_of_guess(), n_answers)));
+    n_left -= sequence->n_guessed;
+  }
+}
+
+// Tokens behind the last one that may be computed and chosen from.
+size_t Scheduler::Loop::n_guessable(const Sequence& sequence) const {
+  const size_t n = n_ctx_ - sequence.tokens.size();
+  const int64_t n_predict = sequence.request.params.n_predict;
+  // The last token wanted is not computed.
+  return n_predict < 0 ? n : std::min(n, static_cast<size_t>(n_predict) - sequence.n_chosen - 1);
+}
+
+void Scheduler::Loop::ask_draft() {
+  if (draft_ == nullptr) return;
+  const auto begin = Clock::now();
+  const double guess_ms = draft_->round_ms() / static_cast<double>(batch_.size());
+  std::vector<DraftModel::Ask> asks;
+  for (Sequence* const sequence : batch_) {
+    if (!sequence->wants_draft()) continue;
+    const size_t n =
+        std::min(n_guessable(*sequence), draft_policy_.n_worth(sequence->chance_of_draft(), batch_.size(), guess_ms));
+    if (n > 0) asks.push_back(sequence->ask_draft(n));
+  }
+  draft_->guess(asks);
+  draft_ms_ = 1000 * seconds_between(begin, Clock::now());
+}
+
+void Scheduler::Loop::add_guess(Sequence& sequence, size_t n_most) {
+  const size_t n = std::min({n_most, sequence.guess.size(), n_guessable(sequence)});
+  const auto n_wanted = static_cast<uint32_t>(sequence.tokens.size() + n);
+  // Nobody gives way for a guess.
+  if (n == 0 || sequence.cache.n_pages_to_take(n_wanted) > pages_->n_free() || !sequence.cache.reserve(n_wanted))
+    return;
+  sequence.n_guessed = static_cast<uint32_t>(n);
+  sequence.n_in_step += sequence.n_guessed;
 }
 
 // Whether the next block of tokens is being computed by a sequence of this step, so that it will be there to share.

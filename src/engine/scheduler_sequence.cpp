@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "engine/distribution.h"
 #include "engine/sampler_steps.h"
@@ -46,6 +47,16 @@ ScheduledSequence::ScheduledSequence(ScheduledRequest& of, uint32_t choice, Samp
   if (of.params.reasoning) reasoning_.emplace(*of.params.reasoning);
 }
 
+void ScheduledSequence::prepare_mask() {
+  is_mask_ready_ = true;
+  try {
+    mask_.resize(grammar_->masks().trie().n_words());
+    mask_status_ = grammar_->fill_mask(mask_);
+  } catch (const std::bad_alloc&) {
+    mask_status_ = fail(ErrorCode::out_of_memory, "no memory for a mask of the grammar");
+  }
+}
+
 // The logits with −∞ for what must not come now.
 Result<std::span<const float>> ScheduledSequence::allowed(std::span<const float> logits) {
   const bool is_reasoning = reasoning_ && reasoning_->is_open();
@@ -53,8 +64,9 @@ Result<std::span<const float>> ScheduledSequence::allowed(std::span<const float>
   if (may_end && !grammar_) return logits;
   masked_.assign(logits.begin(), logits.end());
   if (grammar_ && !is_reasoning) {
-    mask_.resize(grammar_->masks().trie().n_words());
-    TAMIS_TRY_STATUS(grammar_->fill_mask(mask_));
+    if (!is_mask_ready_) prepare_mask();
+    is_mask_ready_ = false;
+    TAMIS_TRY_STATUS(mask_status_);
     const TokenId begin = reasoning_ && reasoning_->may_begin() ? request.params.reasoning->begin_token : kNoToken;
     if (begin != kNoToken) mask_[static_cast<size_t>(begin) / 32] |= uint32_t{1} << (begin % 32);
     apply_token_mask(masked_, mask_);
@@ -119,6 +131,35 @@ void ScheduledSequence::note_logprobs(std::span<const float> logits) {
     chosen_.top.push_back(logprob(candidate.id));
 }
 
+void ScheduledSequence::make_guess() {
+  ngram_.extend(tokens);
+  n_agreeing_ = ngram_.guess(tokens, DraftPolicy::kMostTokens, guess);
+  n_followed_ = 0;
+}
+
+DraftModel::Ask ScheduledSequence::ask_draft(size_t n) {
+  n_agreeing_ = DraftRecord::kByModel;
+  return {.state = &draft,
+          .tokens = tokens,
+          .sampler = sampler_,
+          .n_vocab = sampler_.n_vocab(),
+          .n_most = n,
+          .guess = &guess};
+}
+
+bool ScheduledSequence::follow_guess() {
+  if (n_followed_ >= guess.size()) return false;
+  const bool has_held = guess[n_followed_] == chosen_.id;
+  record_.note(n_agreeing_, has_held);
+  if (!has_held || n_followed_ >= n_guessed) {
+    guess.clear();
+    return false;
+  }
+  ++n_followed_;
+  cache.commit(static_cast<uint32_t>(tokens.size()));
+  return true;
+}
+
 std::string ScheduledSequence::finish_text() {
   std::string text = matcher_.push(decoder_.finish());
   return text + matcher_.finish();
@@ -161,6 +202,7 @@ void ScheduledSequence::share_with(const ScheduledSequence& other) {
 void ScheduledSequence::give_up_pages() {
   if (chain) chain->clear();
   cache.clear();
+  draft.give_up_pages();
 }
 
 bool is_more_important(const ScheduledSequence& a, const ScheduledSequence& b) {

@@ -9,6 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/draft_model.h"
+#include "engine/draft_policy.h"
+#include "engine/kv_spill.h"
+#include "engine/ngram_draft.h"
 #include "engine/prefix_cache.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
@@ -25,7 +29,8 @@ class ScheduledSequence {
   enum class State : uint8_t {
     waiting,  // the request was not taken up yet, or its first choice reads the prompt for all
     running,
-    paused,  // was running; gave up its pages
+    returning,  // is among the running ones, but its pages are still being read back
+    paused,     // was running; gave up its pages
     ended,
   };
 
@@ -43,6 +48,10 @@ class ScheduledSequence {
     TokenLogprob logprob;
     std::vector<TokenLogprob> top;
   };
+  // Whether a grammar decides what comes next.
+  bool wants_mask() const { return grammar_ && !is_mask_ready_ && !(reasoning_ && reasoning_->is_open()); }
+  // Finds out what its grammar allows next, so that choose() need not. Touches nothing but this sequence.
+  void prepare_mask();
   // Draws the next token from logits [n_vocab] and takes it in. Touches nothing but this sequence.
   void choose(std::span<const float> logits);
   const Chosen& chosen() const { return chosen_; }
@@ -58,6 +67,20 @@ class ScheduledSequence {
   // Bytes of the block after the stored ones; empty when it has no token left behind it, which must be computed.
   std::span<const TokenId> next_block() const;
 
+  // Guesses what comes next: guess(), and the chance that each token of it holds.
+  void make_guess();
+  double chance_of_guess() const { return record_.chance(n_agreeing_); }
+  // Whether a draft model is likely to guess better, and the chance that a token of its guess holds.
+  bool wants_draft() const { return !grammar_ && n_agreeing_ < NgramDraft::kTrusted; }
+  double chance_of_draft() const { return record_.chance(DraftRecord::kByModel); }
+  // In place of the guess made: one of n tokens by a draft model.
+  DraftModel::Ask ask_draft(size_t n);
+  // Forgets what was computed behind the last token. Requires: a step in which all tokens were.
+  void forget_guessed() { cache.truncate(static_cast<uint32_t>(tokens.size())); }
+  // Compares the token just chosen with the guess. True: they are equal, and the token was computed in this step, so
+  // that the next can be chosen from the next row.
+  bool follow_guess();
+
   // Goes through stored pages as far as the tokens are there. Returns the number of tokens that need not be computed.
   size_t follow_stored();
   // Stores the pages that have become full.
@@ -72,8 +95,12 @@ class ScheduledSequence {
   std::vector<TokenId> tokens;  // prompt and chosen ones
   size_t n_chosen = 0;
   KvCache cache;
-  std::optional<PrefixChain> chain;  // none: no pages are stored
-  uint32_t n_in_step = 0;            // tokens of the running step
+  std::optional<PrefixChain> chain;       // none: no pages are stored
+  std::shared_ptr<SpilledPages> spilled;  // of a paused or returning one; null: it is computed again
+  uint32_t n_in_step = 0;                 // tokens of the running step, guessed ones too
+  uint32_t n_guessed = 0;                 // of them, the last: the first tokens of the guess
+  DraftState draft;
+  std::vector<TokenId> guess;  // of what follows `tokens`, as far as it has not turned out wrong
 
  private:
   ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine, KvCache own);
@@ -84,11 +111,17 @@ class ScheduledSequence {
 
   const Tokenizer& tokenizer_;
   SamplerChain sampler_;
+  NgramDraft ngram_;
+  DraftRecord record_;
+  size_t n_agreeing_ = 0;  // how good the guess looks
+  size_t n_followed_ = 0;  // tokens of it that were chosen since
   StreamDecoder decoder_;
   StopMatcher matcher_;
   std::optional<GrammarMatcher> grammar_;
   std::optional<ReasoningGate> reasoning_;
   std::vector<uint32_t> mask_;
+  Status mask_status_;
+  bool is_mask_ready_ = false;  // mask_ and mask_status_ are of the next token
   std::vector<float> masked_;
   Chosen chosen_;
 };

@@ -21,6 +21,7 @@ void Scheduler::Loop::step() {
   began_ = Clock::now();
   plan();
   if (batch_.empty()) {
+    if (waits_for_spill()) return;
     // Nobody could be given a page, which the rules of make_room() exclude: end one request rather than wait for ever.
     if (!running_.empty() && ended_requests_.empty())
       fail_request(running_.front()->request, {ErrorCode::internal, "no room for any running sequence", nullptr});
@@ -28,8 +29,12 @@ void Scheduler::Loop::step() {
   }
   size_t n_tokens = 0;
   for (const Sequence* sequence : batch_) n_tokens += sequence->n_in_step;
+  const bool has_prompt =
+      std::ranges::any_of(batch_, [](const Sequence* sequence) { return !sequence->is_answering(); });
   const size_t n_before = now_.n_generated_tokens;
+  begin_masks();
   auto logits = forward(batch_);
+  mask_thread_.wait();
   if (logits) {
     finish_step(batch_, *logits);
   } else if (batch_.size() == 1) {
@@ -38,12 +43,21 @@ void Scheduler::Loop::step() {
     compute_apart();
   }
   const double ms = 1000 * seconds_between(began_, Clock::now());
-  budget_.note(static_cast<uint32_t>(n_tokens), ms);
+  budget_.note(static_cast<uint32_t>(n_tokens), ms - draft_ms_);
+  if (!has_prompt) draft_policy_.note(static_cast<uint32_t>(n_tokens), ms - draft_ms_);
   ++now_.n_steps;
   if (now_.step_ms == 0) now_.step_ms = ms;
   move_average(now_.step_ms, ms);
   if (now_.n_generated_tokens > n_before)
     move_average(now_.tokens_per_second, static_cast<double>(now_.n_generated_tokens - n_before) * 1000 / ms);
+}
+
+// What the grammars of those who choose a token in this step allow is found out meanwhile.
+void Scheduler::Loop::begin_masks() {
+  std::vector<Sequence*> sequences;
+  for (Sequence* const sequence : batch_)
+    if (sequence->wants_mask() && sequence->n_in_step >= sequence->n_left()) sequences.push_back(sequence);
+  mask_thread_.begin(std::move(sequences));
 }
 
 Result<std::vector<float>> Scheduler::Loop::forward(std::span<Sequence* const> sequences) {
@@ -53,10 +67,11 @@ Result<std::vector<float>> Scheduler::Loop::forward(std::span<Sequence* const> s
   for (Sequence* const sequence : sequences) {
     const uint32_t begin = sequence->n_computed();
     for (uint32_t i = 0; i < sequence->n_in_step; ++i) {
-      tokens.push_back(sequence->tokens[begin + i]);
+      const size_t at = begin + i, n_known = sequence->tokens.size();
+      tokens.push_back(at < n_known ? sequence->tokens[at] : sequence->guess[at - n_known]);
       slots.push_back({&sequence->cache, begin + i});
+      if (at + 1 >= n_known) rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
     }
-    if (sequence->n_in_step == sequence->n_left()) rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
   }
   try {
     return engine_->forward({.tokens = tokens, .slots = slots, .logits_rows = rows});
@@ -87,8 +102,9 @@ void Scheduler::Loop::finish_step(std::span<Sequence* const> sequences, std::spa
   for (Sequence* const sequence : sequences) {
     note_computed(*sequence);
     if (sequence->n_left() > 0) continue;
-    const std::span<const float> row = logits.first(n_vocab);
-    logits = logits.subspan(n_vocab);
+    const size_t n_logits = n_vocab * (1 + sequence->n_guessed);
+    const std::span<const float> row = logits.first(n_logits);
+    logits = logits.subspan(n_logits);
     Request& request = sequence->request;
     choosing_.push_back({sequence, row});
     if (request.is_prompt_done) continue;
@@ -107,15 +123,39 @@ void Scheduler::Loop::finish_step(std::span<Sequence* const> sequences, std::spa
   for (const auto& [sequence, row] : choosing_)
     if (sequence->request.params.n_predict == 0) end_choice(*sequence, GenerationEnd::token_limit);
   std::erase_if(choosing_, [](const auto& entry) { return entry.first->state == State::ended; });
-  choose_all();
-  for (const auto& [sequence, row] : choosing_)
-    if (sequence->state != State::ended) emit(*sequence);
+  choose_rows();
+}
+
+// One token each, then one more each for those whose guess has held so far.
+void Scheduler::Loop::choose_rows() {
+  const size_t n_vocab = engine_->model().n_vocab();
+  while (!choosing_.empty()) {
+    choose_all();
+    for (const auto& [sequence, rows] : choosing_)
+      if (sequence->state != State::ended) emit(*sequence);
+    std::erase_if(choosing_, [&](auto& entry) {
+      entry.second = entry.second.subspan(n_vocab);
+      return entry.first->state == State::ended || !follow_guess(*entry.first);
+    });
+  }
+}
+
+bool Scheduler::Loop::follow_guess(Sequence& sequence) {
+  if (!sequence.follow_guess()) return false;
+  sequence.store_full();
+  share_.charge(sequence.request.params.tenant, FairShare::kAnswerToken);
+  ++sequence.request.report.n_accepted;
+  ++now_.n_accepted_tokens;
+  return true;
 }
 
 void Scheduler::Loop::note_computed(Sequence& sequence) {
   Request& request = sequence.request;
-  const uint32_t n = sequence.n_in_step;
+  const uint32_t n = sequence.n_in_step - sequence.n_guessed;
   sequence.n_in_step = 0;
+  if (sequence.n_guessed > 0) sequence.forget_guessed();
+  request.report.n_drafted += sequence.n_guessed;
+  now_.n_drafted_tokens += sequence.n_guessed;
   sequence.store_full();
   const bool is_answer = sequence.n_chosen > 0 && n == 1 && sequence.n_left() == 0;
   share_.charge(request.params.tenant, is_answer ? FairShare::kAnswerToken : FairShare::kPromptToken * n);
@@ -127,7 +167,8 @@ void Scheduler::Loop::note_computed(Sequence& sequence) {
 
 void Scheduler::Loop::choose_all() {
   const auto choose = [this](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) choosing_[i].first->choose(choosing_[i].second);
+    const size_t n_vocab = engine_->model().n_vocab();
+    for (size_t i = begin; i < end; ++i) choosing_[i].first->choose(choosing_[i].second.first(n_vocab));
   };
   if (options_.pool == nullptr || choosing_.size() < 2) {
     choose(0, choosing_.size());
@@ -179,6 +220,7 @@ void Scheduler::Loop::forget(Sequence& sequence) {
   sequence.state = State::ended;
   sequence.n_in_step = 0;
   sequence.give_up_pages();
+  sequence.spilled = nullptr;
   sequence.chain.reset();
 }
 

@@ -1,12 +1,13 @@
 // How many tokens the next step may have, so that answers come without long gaps: a controller on measured times of
-// steps. Beside the scheduler.
+// steps (engine/step_time.h). Beside the scheduler.
 //
-// The time of a step is taken to be base + cost · tokens, fitted to the last steps by least squares that forget; base
-// is what reading the weights takes, cost what a token adds. While answers run, a step may take most of the wanted gap;
-// while none does, a few times as much, for whoever arrives during it.
+// While answers run, a step may take most of the wanted gap; while none does, a few times as much, for whoever arrives
+// during it.
 #pragma once
 
 #include <cstdint>
+
+#include "engine/step_time.h"
 
 namespace tamis {
 
@@ -23,16 +24,18 @@ class StepBudget {
   // n_most lets them.
   uint32_t n_tokens(uint32_t n_answers) const;
   // A step of `n` tokens took `ms`. Requires: n ≥ 1.
-  void note(uint32_t n, double ms);
+  void note(uint32_t n, double ms) { time_.note(n, ms); }
 
-  double expected_ms(uint32_t n) const { return base_ms_ + cost_ms_ * n; }
-  double prompt_tokens_per_second() const { return cost_ms_ > 0 ? 1000 / cost_ms_ : 0; }  // 0: not known yet
+  double expected_ms(uint32_t n) const { return time_.expected_ms(n); }
+  // 0: not known yet
+  double prompt_tokens_per_second() const { return time_.cost_ms() > 0 ? 1000 / time_.cost_ms() : 0; }
 
  private:
+  static constexpr double kPriorVariance = 64;  // steps that differ by less say little about the cost of a token
+
   double target_ms_;
   uint32_t n_most_;
-  double base_ms_ = 0, cost_ms_ = 0;
-  double weight_ = 0, n_sum_ = 0, ms_sum_ = 0, nn_sum_ = 0, n_ms_sum_ = 0;  // of the last steps, older ones less
+  StepTime time_{kPriorVariance, 1};
 };
 
 }  // namespace tamis

@@ -125,6 +125,7 @@ Json timings_json(const RequestReport& report) {
   out.set("prompt_per_second", rate(n_computed, report.prompt_seconds));
   out.set("predicted_n", uint64_t{report.n_generated}).set("predicted_ms", report.generate_seconds * 1e3);
   out.set("predicted_per_second", rate(report.n_generated, report.generate_seconds));
+  out.set("draft_n", uint64_t{report.n_drafted}).set("draft_n_accepted", uint64_t{report.n_accepted});
   return out.set("queue_ms", report.queue_seconds * 1e3).set("first_token_ms", report.first_token_seconds * 1e3);
 }
 

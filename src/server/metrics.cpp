@@ -75,6 +75,13 @@ void print_scheduler(std::string& out, const SchedulerStats& stats, std::string_
       {"tamis_requests_refused_total", "counter", "Requests refused: too many waited.", number(stats.n_refused)},
       {"tamis_requests_cancelled_total", "counter", "Requests whose client left.", number(stats.n_cancelled)},
       {"tamis_requests_failed_total", "counter", "Requests that failed.", number(stats.n_failed)},
+      {"tamis_kv_pages_spilled", "gauge", "Pages of paused sequences in the spill file.",
+       number(stats.kv_pages_spilled)},
+      {"tamis_kv_pages_spilled_total", "counter", "Pages written to the spill file.", number(stats.n_pages_spilled)},
+      {"tamis_kv_pages_restored_total", "counter", "Pages read back from it.", number(stats.n_pages_restored)},
+      {"vllm:spec_decode_num_draft_tokens_total", "counter", "Guessed tokens computed.",
+       number(stats.n_drafted_tokens)},
+      {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Of them, chosen.", number(stats.n_accepted_tokens)},
       {"tamis_kv_pages_evicted_total", "counter", "Stored pages that gave way.", number(stats.n_pages_evicted)},
   };
   print_rows(out, rows, labels);

@@ -86,6 +86,7 @@ Answer alone(const std::shared_ptr<const Engine>& engine, const GenerateRequest&
   options.n_predict = request.n_predict;
   options.stop = request.stop;
   options.ignore_eos = request.ignore_eos;
+  options.speculation = Speculation::off;
   const auto result = generate(session, request.prompt, options, nullptr);
   EXPECT_TRUE(result.has_value()) << result.error().to_string();
   Answer answer;

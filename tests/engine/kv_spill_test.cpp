@@ -1,0 +1,238 @@
+// Pages of paused sequences go to a file and come back as they were; where they cannot, the sequence is computed again,
+// and nobody can tell.
+#include "engine/kv_spill.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "base/rng.h"
+#include "base/thread_pool.h"
+#include "cpu/backend.h"
+#include "tests/engine/schedule_helper.h"
+#include "tests/engine/tiny_model.h"
+
+namespace tamis {
+namespace {
+
+using test::Answer;
+using test::Collector;
+using test::greedy;
+using test::submit;
+using State = SpilledPages::State;
+
+constexpr size_t kPageBytes = 4096;
+
+std::vector<KvPage> pages_of(KvPagePool& pool, size_t n, char first) {
+  std::vector<KvPage> pages;
+  for (size_t i = 0; i < n; ++i) {
+    pages.push_back(*pool.take());
+    std::memset(pages.back().get(), first + static_cast<char>(i), kPageBytes);
+  }
+  return pages;
+}
+
+void finish(KvSpill& spill) {
+  while (spill.is_busy()) spill.wait();
+  spill.collect();
+}
+
+// No file may become longer than so many bytes while this lives: a disk that is full.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t n_bytes) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{n_bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(KvSpill, PagesComeBackAsTheyWere) {
+  KvPagePool pool(kPageBytes, 10);
+  auto spill = KvSpill::create(testing::TempDir(), kPageBytes, 8);
+  ASSERT_TRUE(spill.has_value()) << spill.error().to_string();
+  auto spilled = (*spill)->write(pages_of(pool, 5, 'a'), 3, 250);
+  ASSERT_NE(spilled, nullptr);
+  EXPECT_EQ((*spill)->n_leaving(), 5u);
+  EXPECT_EQ(pool.n_used(), 5u) << "held while they are written";
+  finish(**spill);
+  EXPECT_EQ((*spill)->state(*spilled), State::stored);
+  EXPECT_EQ((*spill)->n_leaving(), 0u);
+  EXPECT_EQ((*spill)->n_stored(), 5u);
+  EXPECT_EQ(pool.n_used(), 0u);
+  EXPECT_EQ((*spill)->write(pages_of(pool, 4, 'k'), 0, 100), nullptr) << "no room for four more";
+
+  std::vector<KvPage> back = pages_of(pool, 3, 'x');
+  (*spill)->read(*spilled, back);
+  finish(**spill);
+  EXPECT_EQ((*spill)->state(*spilled), State::restored);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(back[i].use_count(), 1) << "nobody else holds it";
+    const auto* const bytes = reinterpret_cast<const char*>(back[i].get());
+    EXPECT_EQ(std::count(bytes, bytes + kPageBytes, static_cast<char>('c' + i)), static_cast<long>(kPageBytes));
+  }
+  EXPECT_EQ((*spill)->n_written(), 5u);
+  EXPECT_EQ((*spill)->n_restored(), 3u);
+  spilled = nullptr;
+  (*spill)->collect();
+  EXPECT_EQ((*spill)->n_stored(), 0u);
+  EXPECT_GT((*spill)->seconds_for(10), 0);
+}
+
+TEST(KvSpill, WhoLeavesWhileItIsWrittenLeavesNothing) {
+  KvPagePool pool(kPageBytes, 100);
+  auto spill = KvSpill::create(testing::TempDir(), kPageBytes, 60);
+  ASSERT_TRUE(spill.has_value());
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::shared_ptr<SpilledPages>> several;
+    for (int i = 0; i < 6; ++i) several.push_back((*spill)->write(pages_of(pool, 1 + i, 'a'), 0, 1));
+    several.erase(several.begin() + round % 5);
+    finish(**spill);
+    for (const auto& spilled : several) EXPECT_EQ((*spill)->state(*spilled), State::stored);
+    EXPECT_EQ((*spill)->n_stored(), 21u - (1 + static_cast<size_t>(round) % 5));
+    several.clear();
+    (*spill)->collect();
+    EXPECT_EQ((*spill)->n_stored(), 0u);
+    EXPECT_EQ(pool.n_used(), 0u);
+  }
+  (*spill)->write(pages_of(pool, 40, 'a'), 0, 1);
+  spill->reset();  // in the middle of it
+  EXPECT_EQ(pool.n_used(), 0u);
+}
+
+TEST(KvSpill, NothingStaysInTheDirectoryAndAFullDiskLosesPagesOnly) {
+  const std::string dir = testing::TempDir() + "tamis_spill";
+  std::filesystem::create_directory(dir);
+  KvPagePool pool(kPageBytes, 10);
+  auto spill = KvSpill::create(dir, kPageBytes, 8);
+  ASSERT_TRUE(spill.has_value()) << spill.error().to_string();
+  EXPECT_TRUE(std::filesystem::is_empty(dir)) << "the file has no name";
+  const FullDisk full(2 * kPageBytes + 100);
+  const auto fits = (*spill)->write(pages_of(pool, 2, 'a'), 0, 64);
+  const auto does_not = (*spill)->write(pages_of(pool, 2, 'a'), 0, 64);
+  finish(**spill);
+  EXPECT_EQ((*spill)->state(*fits), State::stored);
+  EXPECT_EQ((*spill)->state(*does_not), State::lost);
+  EXPECT_EQ(pool.n_used(), 0u);
+  EXPECT_FALSE(KvSpill::create(dir + "/none", kPageBytes, 8).has_value());
+  std::filesystem::remove(dir);
+}
+
+class SchedulerSpill : public testing::Test {
+ protected:
+  SchedulerSpill() {
+    Rng rng(6);
+    for (int i = 0; i < 12; ++i) {
+      std::vector<TokenId> prompt(40 + rng.below(60));
+      for (TokenId& id : prompt) id = static_cast<TokenId>(rng.below(256));
+      if (i % 4 == 1) std::copy_n(requests.back().prompt.begin(), 40, prompt.begin());  // begins like the one before
+      requests.push_back(greedy(prompt, 150));
+      requests.back().priority = i % 3;
+      requests.back().n_choices = i == 5 ? 3 : 1;
+      n_pages += (prompt.size() + 150 + KvCache::kPageTokens - 1) / KvCache::kPageTokens * requests.back().n_choices;
+    }
+  }
+
+  // Half the pages that are needed, and every pause a spill.
+  SchedulerOptions half() const {
+    return {.kv_bytes = n_pages / 2 * *engine->model().make_cache(engine->kv_types()).page_bytes(),
+            .spill_dir = testing::TempDir(),
+            .spill_margin = 0,
+            .speculation = Speculation::off};
+  }
+
+  SchedulerStats run(const SchedulerOptions& options) {
+    auto scheduler = Scheduler::create(engine, options);
+    EXPECT_TRUE(scheduler.has_value());
+    // Short answers first: more is then taken up than there will be room for.
+    for (int i = 0; i < 60; ++i) submit(**scheduler, greedy({1, 2, 3}, 1))->wait();
+    std::vector<std::shared_ptr<Collector>> collectors;
+    for (const GenerateRequest& request : requests) collectors.push_back(submit(**scheduler, request));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      collectors[i]->wait();
+      EXPECT_FALSE(collectors[i]->failure().has_value());
+      for (uint32_t choice = 0; choice < requests[i].n_choices; ++choice) {
+        const Answer expected = test::alone(engine, requests[i], choice);
+        EXPECT_EQ(collectors[i]->answer(choice).tokens, expected.tokens) << i;
+        EXPECT_EQ(collectors[i]->answer(choice).text, expected.text) << i;
+      }
+    }
+    EXPECT_TRUE((*scheduler)->drain(60));
+    const SchedulerStats stats = (*scheduler)->stats();
+    EXPECT_EQ(stats.n_failed, 0u);
+    EXPECT_GT(stats.n_pauses, 0u) << "the test should reach pauses";
+    return stats;
+  }
+
+  std::shared_ptr<const Engine> engine =
+      test::load_tiny(test::write_tiny_model({.n_ctx_train = 512}), *make_cpu_backend(nullptr), {.n_batch = 64});
+  std::vector<GenerateRequest> requests;
+  size_t n_pages = 0;
+};
+
+TEST_F(SchedulerSpill, AnswersAreTheSameAfterASpill) {
+  for (const bool has_prefix_cache : {true, false}) {
+    SchedulerOptions options = half();
+    options.has_prefix_cache = has_prefix_cache;
+    const SchedulerStats with = run(options);
+    EXPECT_GT(with.n_pages_spilled, 10u);
+    EXPECT_GT(with.n_pages_restored, 10u);
+    options.spill_dir = "";
+    const SchedulerStats without = run(options);
+    EXPECT_EQ(without.n_pages_spilled, 0u);
+    EXPECT_LT(with.n_computed_tokens, without.n_computed_tokens) << "what comes back is not computed again";
+    options = half();
+    options.has_prefix_cache = has_prefix_cache;
+    options.speculation = Speculation::ngram;
+    options.draft_margin = 0;
+    run(options);
+  }
+}
+
+TEST_F(SchedulerSpill, AFullDiskOrAFullFileFailsNobody) {
+  {
+    const FullDisk full(20000);  // some four pages
+    run(half());
+  }
+  SchedulerOptions options = half();
+  options.spill_bytes = 3 * options.kv_bytes / (n_pages / 2);  // three pages
+  EXPECT_LE(run(options).kv_pages_spilled, 3u);
+  options.spill_margin = 1e9;
+  EXPECT_EQ(run(options).n_pages_spilled, 0u) << "computing again is sooner done";
+}
+
+TEST_F(SchedulerSpill, CancelAtAnyTimeGivesThePagesBack) {
+  auto scheduler = Scheduler::create(engine, half());
+  ASSERT_TRUE(scheduler.has_value());
+  Rng rng(3);
+  for (int round = 0; round < 6; ++round) {
+    for (int i = 0; i < 60; ++i) submit(**scheduler, greedy({1, 2, 3}, 1))->wait();
+    std::vector<std::shared_ptr<Collector>> collectors;
+    std::vector<RequestId> ids(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) collectors.push_back(submit(**scheduler, requests[i], &ids[i]));
+    for (size_t i = 0; i < requests.size(); i += 2) {
+      collectors[i]->wait_for_tokens(rng.below(120));
+      (*scheduler)->cancel(ids[i]);
+    }
+    for (const auto& collector : collectors) collector->wait();
+  }
+  EXPECT_TRUE((*scheduler)->drain(60));
+  for (int i = 0; i < 1000 && (*scheduler)->stats().n_running > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ((*scheduler)->stats().kv_pages_used, 0u);
+}
+
+}  // namespace
+}  // namespace tamis
