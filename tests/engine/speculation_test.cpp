@@ -207,7 +207,6 @@ TEST_F(SpeculationTest, AnswersOfManyAreTheSame) {
       const SchedulerStats stats = (*scheduler)->stats();
       EXPECT_EQ(stats.n_drafted_tokens > 0, speculation == Speculation::ngram);
       EXPECT_EQ(stats.n_accepted_tokens > 50, speculation == Speculation::ngram);
-      EXPECT_EQ(stats.n_pauses > 0, n_pages == 20);
     }
   }
 }
