@@ -26,6 +26,31 @@ OptionSpec seconds(std::string_view names, std::string_view default_text, std::s
           .maximum = 1e6};
 }
 
+std::vector<OptionSpec> guess_and_spill_options() {
+  return {
+      {.names = "--spec",
+       .kind = OptionKind::text,
+       .value_name = "KIND",
+       .help = "guess tokens from the text so far (ngram), and by -md, while that pays; changes no answer; off: "
+               "do not",
+       .default_text = "ngram",
+       .choices = {"ngram", "off"}},
+      {.names = "-md,--model-draft",
+       .kind = OptionKind::text,
+       .value_name = "MODEL",
+       .help = "a small model of the same vocabulary that guesses tokens, too"},
+      {.names = "--kv-spill-dir",
+       .kind = OptionKind::text,
+       .value_name = "DIR",
+       .help = "when --kv-bytes is full, answers that must wait leave their keys and values in a nameless file there; "
+               "default: they are computed again"},
+      {.names = "--kv-spill-bytes",
+       .kind = OptionKind::text,
+       .value_name = "SIZE",
+       .help = "of that file at most; default: 4 × --kv-bytes"},
+  };
+}
+
 }  // namespace
 
 std::vector<OptionSpec> serve_options() {
@@ -64,27 +89,9 @@ std::vector<OptionSpec> serve_options() {
               .help =
                   "memory for keys and values of all sequences, such as 2G; default: four contexts, at most half of "
                   "what is free"},
-             {.names = "--spec",
-              .kind = OptionKind::text,
-              .value_name = "KIND",
-              .help = "guess tokens from the text so far (ngram), and by -md, while that pays; changes no answer; off: "
-                      "do not",
-              .default_text = "ngram",
-              .choices = {"ngram", "off"}},
-             {.names = "-md,--model-draft",
-              .kind = OptionKind::text,
-              .value_name = "MODEL",
-              .help = "a small model of the same vocabulary that guesses tokens, too"},
-             {.names = "--kv-spill-dir",
-              .kind = OptionKind::text,
-              .value_name = "DIR",
-              .help = "when --kv-bytes is full, answers that must wait leave their keys and values in a nameless file "
-                      "there; "
-                      "default: they are computed again"},
-             {.names = "--kv-spill-bytes",
-              .kind = OptionKind::text,
-              .value_name = "SIZE",
-              .help = "of that file at most; default: 4 × --kv-bytes"},
+         } +
+         guess_and_spill_options() +
+         std::vector<OptionSpec>{
              number("--itl-target-ms", "250", 1, 60000, "longest time wanted between two tokens of an answer"),
              number("--max-batched-tokens", "", 1, 65536, "most tokens of one step; default: -b"),
              number("--max-queue", "", 1, 1000000, "requests that may wait; default: 4 × --max-seqs, at least 16"),
