@@ -18,6 +18,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "base/log.h"
@@ -94,6 +95,16 @@ Status remove_stale_socket(const std::string& path) {
     return fail(ErrorCode::io, "{}: cannot remove the socket that a former server left: {}", path,
                 error_code(errno, boost::system::system_category()).message());
   return {};
+}
+
+// A connection that is listed already is let go of again where its coroutines find no memory.
+template <class Start>
+void start_or_drop(Connection& connection, const Start& start) {
+  try {
+    start();
+  } catch (const std::bad_alloc&) {
+    connection.drop();
+  }
 }
 
 class Listener : public HttpServer, public ConnectionHub {
@@ -218,7 +229,11 @@ asio::awaitable<void> Listener::accept_loop() {
       co_await accept_pause_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
       continue;
     }
-    take(std::move(socket));
+    try {
+      take(std::move(socket));
+    } catch (const std::bad_alloc&) {  // this one is closed; those that are open, and the next ones, go on
+      log_warning("a connection is closed: there is no memory for it");
+    }
   }
 }
 
@@ -239,13 +254,15 @@ void Listener::take(Socket socket) {
     const auto refused = std::make_shared<Connection>(*this, std::move(socket), peer.text);
     ++n_refused_open_;
     open_[refused.get()] = {refused, ""};
-    refused->start_refused(503, is_full ? "too many connections are open" : "too many connections from this address");
+    start_or_drop(*refused, [&] {
+      refused->start_refused(503, is_full ? "too many connections are open" : "too many connections from this address");
+    });
     return publish_stats();
   }
   const auto connection = std::make_shared<Connection>(*this, std::move(socket), peer.text);
   if (is_capped) ++n_of_network_[peer.network];
   open_[connection.get()] = {connection, is_capped ? peer.network : ""};
-  connection->start();
+  start_or_drop(*connection, [&] { connection->start(); });
   publish_stats();
 }
 

@@ -1,0 +1,92 @@
+// What happens to a request when there is no memory for it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "cpu/backend.h"
+#include "formats/json.h"
+#include "server/server.h"
+#include "tests/engine/tiny_model.h"
+#include "tests/server/client.h"
+
+namespace {
+
+// The n-th large allocation from now on fails, whichever thread but the test's own makes it; < 0: none does.
+std::atomic<int64_t> g_n_until_failure{-1};
+thread_local bool is_spared = false;
+constexpr size_t kLargeBytes = 4096;
+
+}  // namespace
+
+void* operator new(size_t n_bytes) {
+  if (n_bytes >= kLargeBytes && !is_spared && g_n_until_failure >= 0 && g_n_until_failure-- == 0)
+    throw std::bad_alloc();
+  if (void* const bytes = std::malloc(n_bytes)) return bytes;
+  throw std::bad_alloc();
+}
+void operator delete(void* bytes) noexcept { std::free(bytes); }
+void operator delete(void* bytes, size_t) noexcept { std::free(bytes); }
+
+namespace tamis::server {
+namespace {
+
+using test::HttpAnswer;
+
+class Limits : public testing::Test {
+ protected:
+  void start(ServerOptions options = {}, SchedulerOptions scheduling = {}) {
+    options.http.port = 0;
+    auto started = Server::start(std::move(options));
+    ASSERT_TRUE(started) << started.error().to_string();
+    server_ = std::move(*started);
+    const auto served = std::make_shared<ServedModel>();
+    served->engine = test::load_tiny(test::write_tiny_model({.n_ctx_train = 4096}), *make_cpu_backend());
+    scheduling.max_seqs = std::min(scheduling.max_seqs, 4U);
+    auto scheduler = Scheduler::create(served->engine, scheduling);
+    ASSERT_TRUE(scheduler) << scheduler.error().to_string();
+    served->scheduler = std::move(*scheduler);
+    served->alias = "tiny";
+    model_ = served;
+    server_->set_model(served);
+  }
+  ~Limits() override {
+    g_n_until_failure = -1;
+    server_.reset();
+    model_.reset();
+  }
+  HttpAnswer complete(const Json& body) const {
+    return test::ask(server_->port(), test::json_post("/v1/completions", body.dump()));
+  }
+  static Json body(size_t n_prompt, int n_tokens) {
+    Json out = Json::object();
+    out.set("prompt", std::string(n_prompt, 'a')).set("max_tokens", n_tokens).set("temperature", 0);
+    return out.set("ignore_eos", true);
+  }
+
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<const ServedModel> model_;
+};
+
+TEST_F(Limits, ARequestWithoutMemoryFailsAlone) {  // promise 20
+  start();
+  is_spared = true;
+  const Json large = body(3000, 4), small = body(10, 8);
+  ASSERT_EQ(complete(large).status, 200);
+  int n_failed = 0;
+  for (int n = 0; n < 60; ++n) {
+    g_n_until_failure = n;
+    const HttpAnswer answer = complete(large);
+    g_n_until_failure = -1;
+    EXPECT_TRUE(answer.status == 200 || answer.status == 503 || answer.status == 0) << answer.status << answer.body;
+    n_failed += answer.status == 503 ? 1 : 0;
+    const HttpAnswer after = complete(small);
+    EXPECT_EQ(after.status, 200) << n << after.body;
+  }
+  EXPECT_GT(n_failed, 0);
+}
+
+}  // namespace
+}  // namespace tamis::server
