@@ -35,6 +35,21 @@ SchedulerOptions completed(SchedulerOptions options, const Engine& engine) {
   return options;
 }
 
+void note_sequences(const ScheduledRequest& request, std::vector<SequenceInfo>& out) {
+  using State = ScheduledSequence::State;
+  for (const auto& choice : request.choices) {
+    if (choice->state == State::ended) continue;
+    out.push_back({.request_id = request.id,
+                   .choice_idx = choice->choice_idx,
+                   .state = choice->state == State::running  ? SequenceInfo::State::running
+                            : choice->state == State::paused ? SequenceInfo::State::paused
+                                                             : SequenceInfo::State::waiting,
+                   .n_prompt = request.params.prompt.size(),
+                   .n_computed = choice->n_computed(),
+                   .n_generated = choice->n_chosen});
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Engine> engine,
@@ -78,6 +93,7 @@ void Scheduler::cancel(RequestId id) { loop_->cancel(id); }
 uint32_t Scheduler::n_ctx() const { return loop_->n_ctx(); }
 const Engine& Scheduler::engine() const { return loop_->engine(); }
 SchedulerStats Scheduler::stats() const { return loop_->stats(); }
+std::vector<SequenceInfo> Scheduler::sequences() const { return loop_->sequences(); }
 double Scheduler::retry_after_seconds() const { return loop_->retry_after_seconds(); }
 void Scheduler::refuse_waiting() { loop_->refuse_waiting(); }
 bool Scheduler::drain(double seconds) { return loop_->drain(seconds); }
@@ -124,6 +140,8 @@ Status Scheduler::Loop::check(const GenerateRequest& request) const {
   const uint32_t most = std::min(options_.max_seqs, GenerateRequest::kMaxChoices);
   if (request.n_choices == 0 || request.n_choices > most)
     return fail(ErrorCode::invalid_argument, "n: got {}, expected 1 to {}", request.n_choices, most);
+  if (request.pooling && request.n_choices != 1)
+    return fail(ErrorCode::invalid_argument, "n: got {}, expected 1 embedding", request.n_choices);
   if (request.n_top_logprobs > GenerateRequest::kMaxTopLogprobs)
     return fail(ErrorCode::invalid_argument, "top_logprobs: got {}, expected at most {}", request.n_top_logprobs,
                 GenerateRequest::kMaxTopLogprobs);
@@ -207,6 +225,13 @@ SchedulerStats Scheduler::Loop::stats() const {
   return stats;
 }
 
+std::vector<SequenceInfo> Scheduler::Loop::sequences() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SequenceInfo> out = published_sequences_;
+  for (const std::shared_ptr<Request>& request : inbox_) note_sequences(*request, out);
+  return out;
+}
+
 double Scheduler::Loop::retry_after_seconds() const {
   const std::lock_guard lock(mutex_);
   return retry_after_locked();
@@ -234,6 +259,7 @@ bool Scheduler::Loop::wait_for_work() {
   requests_.reserve(requests_.size() + inbox_.size());
   for (std::shared_ptr<Request>& request : inbox_) {
     share_.arrive(request->params.tenant);
+    note_sequences(*request, published_sequences_);
     requests_.push_back(std::move(request));
   }
   inbox_.clear();
@@ -243,9 +269,11 @@ bool Scheduler::Loop::wait_for_work() {
 
 void Scheduler::Loop::run() {
   for (;;) {
+    sequences_now_.clear();
     try {
       if (!wait_for_work()) return;
       step();
+      for (const std::shared_ptr<Request>& request : requests_) note_sequences(*request, sequences_now_);
     } catch (const std::bad_alloc&) {
       fail_all({ErrorCode::out_of_memory, "no memory for the next step", nullptr});
     }
@@ -272,6 +300,7 @@ void Scheduler::Loop::publish_stats() {
   }
   const std::lock_guard lock(mutex_);
   published_ = now_;
+  published_sequences_.swap(sequences_now_);
   progress_ = Clock::now();
 }
 

@@ -37,6 +37,9 @@ namespace tamis {
 
 using RequestId = uint64_t;
 
+// What an embedding is made of: the final hidden states of a prompt's tokens, after the last norm.
+enum class Pooling : uint8_t { mean, first, last };
+
 struct GenerateRequest {
   static constexpr uint32_t kMaxChoices = 128, kMaxTopLogprobs = 20;
 
@@ -52,6 +55,9 @@ struct GenerateRequest {
   std::shared_ptr<const TokenMasks> masks;  // what every answer must be, over the engine's vocabulary; null: anything
   std::optional<ReasoningRule> reasoning;   // what may stand before that, and how long; none: nothing is known of it
   std::vector<TokenId> shown_tokens;        // control tokens that are part of the answers' text
+  // Set: nothing is generated; the listener hears the prompt's embedding instead. All of the prompt is computed then,
+  // whatever pages are stored.
+  std::optional<Pooling> pooling;
   std::string tenant;      // whose share this is taken from, an API key's name, say; "" is one like any other
   int32_t priority = 0;    // larger is sooner; waiting raises it, see SchedulerOptions::aging_seconds
   std::string cache_salt;  // stored pages are shared only among requests of one salt
@@ -110,6 +116,8 @@ class GenerateListener {
   virtual ~GenerateListener() = default;
   virtual void on_token(const TokenEvent& event) = 0;
   virtual void on_choice_end(const ChoiceEnd& event) = 0;
+  // For a request with pooling, before its choice ends: [n_embd], of length 1, the same bits whatever else is computed.
+  virtual void on_embedding(std::span<const float> values) { (void)values; }
   // Once a request, last: all choices have ended, or it failed.
   virtual void on_end(const RequestReport& report) = 0;
   // After each step that took in a part of the prompt: tokens done, of them from stored pages.
@@ -168,6 +176,17 @@ struct SchedulerStats {
   }
 };
 
+// A choice of a request that has not ended: numbers alone, nothing of what it says.
+struct SequenceInfo {
+  enum class State : uint8_t { waiting, running, paused };
+  RequestId request_id = 0;
+  uint32_t choice_idx = 0;
+  State state = State::waiting;
+  size_t n_prompt = 0;     // tokens
+  size_t n_computed = 0;   // tokens whose keys and values are there, stored pages included
+  size_t n_generated = 0;  // tokens chosen so far
+};
+
 // All member functions may be called from any thread.
 class Scheduler {
  public:
@@ -193,7 +212,8 @@ class Scheduler {
   uint32_t n_ctx() const;
   const Engine& engine() const;
   SchedulerStats stats() const;
-  double retry_after_seconds() const;  // as a refused request would be told now
+  std::vector<SequenceInfo> sequences() const;  // as of the last step's end, in order of arrival
+  double retry_after_seconds() const;           // as a refused request would be told now
 
   // Refuses new requests from now on, and at the next step those that have not been taken up: they end as busy.
   void refuse_waiting();

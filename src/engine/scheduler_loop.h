@@ -30,6 +30,7 @@ class Scheduler::Loop {
   tl::expected<RequestId, RequestFailure> submit(GenerateRequest request, std::shared_ptr<GenerateListener> listener);
   void cancel(RequestId id);
   SchedulerStats stats() const;
+  std::vector<SequenceInfo> sequences() const;
   double retry_after_seconds() const;
   void refuse_waiting();
   bool drain(double seconds);
@@ -90,6 +91,7 @@ class Scheduler::Loop {
   void step();
   void begin_masks();
   Result<std::vector<float>> forward(std::span<Sequence* const> sequences);
+  void keep_hidden(std::span<Sequence* const> sequences, TensorView states);
   void compute_apart();
   void finish_step(std::span<Sequence* const> sequences, std::span<const float> logits);
   void note_computed(Sequence& sequence);
@@ -128,6 +130,7 @@ class Scheduler::Loop {
   double mean_answer_ = 128;                              // tokens of a choice, moving average
   Clock::time_point last_end_;
   SchedulerStats now_;
+  std::vector<SequenceInfo> sequences_now_;
 
   // Everybody's.
   mutable std::mutex mutex_;
@@ -141,6 +144,7 @@ class Scheduler::Loop {
   bool is_draining_ = false, refuses_waiting_ = false, is_stopping_ = false;
   Clock::time_point progress_;  // last end of a step, or the first request after none
   SchedulerStats published_;
+  std::vector<SequenceInfo> published_sequences_;
 
   std::thread thread_;  // last: everything else is there when it starts
 };

@@ -75,6 +75,7 @@ bool Scheduler::Loop::goes_before(const Sequence& a, const Sequence& b) const {
 size_t Scheduler::Loop::expected_tokens(const Sequence& sequence) const {
   const GenerateRequest& params = sequence.request.params;
   size_t n_answer = std::max(sequence.n_chosen + kPageTokens, static_cast<size_t>(mean_answer_));
+  if (params.pooling) return sequence.tokens.size();
   if (params.n_predict >= 0) n_answer = std::min(n_answer, static_cast<size_t>(params.n_predict));
   return std::min<size_t>(n_ctx_, sequence.tokens.size() - sequence.n_chosen + std::max(n_answer, sequence.n_chosen));
 }
@@ -132,7 +133,7 @@ void Scheduler::Loop::take_up() {
   while (Request* const request = next_waiting()) {
     const bool is_held_up = !paused_.empty() && paused_.front()->request.params.priority >= request->params.priority;
     if (is_held_up || n_open + request->n_open > options_.max_seqs) return;
-    if (options_.has_prefix_cache && !request->choices.front()->chain)
+    if (options_.has_prefix_cache && !request->params.pooling && !request->choices.front()->chain)
       for (const auto& choice : request->choices) choice->chain.emplace(stored_, request->params.cache_salt);
     if (!fits(*request)) return;
     n_open += request->n_open;

@@ -45,6 +45,7 @@ ScheduledSequence::ScheduledSequence(ScheduledRequest& of, uint32_t choice, Samp
       matcher_(of.params.stop) {
   if (of.params.masks != nullptr) grammar_.emplace(of.params.masks);
   if (of.params.reasoning) reasoning_.emplace(*of.params.reasoning);
+  if (of.params.pooling) pooled.emplace(*of.params.pooling);
 }
 
 void ScheduledSequence::prepare_mask() {

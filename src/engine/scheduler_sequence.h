@@ -13,6 +13,7 @@
 #include "engine/draft_policy.h"
 #include "engine/kv_spill.h"
 #include "engine/ngram_draft.h"
+#include "engine/pooled_states.h"
 #include "engine/prefix_cache.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
@@ -100,7 +101,8 @@ class ScheduledSequence {
   uint32_t n_in_step = 0;                 // tokens of the running step, guessed ones too
   uint32_t n_guessed = 0;                 // of them, the last: the first tokens of the guess
   DraftState draft;
-  std::vector<TokenId> guess;  // of what follows `tokens`, as far as it has not turned out wrong
+  std::vector<TokenId> guess;          // of what follows `tokens`, as far as it has not turned out wrong
+  std::optional<PooledStates> pooled;  // of a prompt that becomes an embedding
 
  private:
   ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine, KvCache own);

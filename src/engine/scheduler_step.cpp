@@ -73,10 +73,29 @@ Result<std::vector<float>> Scheduler::Loop::forward(std::span<Sequence* const> s
       if (at + 1 >= n_known) rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
     }
   }
+  const bool keeps_hidden =
+      std::ranges::any_of(sequences, [](const Sequence* each) { return each->request.params.pooling.has_value(); });
+  Probe probe;
+  if (keeps_hidden) {
+    probe = [&](std::string_view name, int32_t, TensorView states) {
+      if (name == "output_norm" && states.n_rows == tokens.size()) keep_hidden(sequences, states);
+    };
+  }
   try {
-    return engine_->forward({.tokens = tokens, .slots = slots, .logits_rows = rows});
+    return engine_->forward({.tokens = tokens, .slots = slots, .logits_rows = rows, .keeps_all_rows = keeps_hidden},
+                            probe);
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "no memory for a step of {} tokens", tokens.size());
+  }
+}
+
+// Notes the final hidden states of prompts that become embeddings. Some may come again: after a pause, or when the step
+// is done again.
+void Scheduler::Loop::keep_hidden(std::span<Sequence* const> sequences, TensorView states) {
+  size_t row = 0;
+  for (Sequence* const sequence : sequences) {
+    for (uint32_t i = 0; i < sequence->n_in_step; ++i, ++row)
+      if (sequence->pooled) sequence->pooled->add(sequence->n_computed() + i, {states.row(row), states.n_cols});
   }
 }
 
@@ -120,8 +139,14 @@ void Scheduler::Loop::finish_step(std::span<Sequence* const> sequences, std::spa
     }
   }
   // Nothing is drawn for who wants no token.
-  for (const auto& [sequence, row] : choosing_)
-    if (sequence->request.params.n_predict == 0) end_choice(*sequence, GenerationEnd::token_limit);
+  for (const auto& [sequence, row] : choosing_) {
+    if (sequence->pooled) {
+      sequence->request.listener->on_embedding(sequence->pooled->values());
+      end_choice(*sequence, GenerationEnd::token_limit);
+    } else if (sequence->request.params.n_predict == 0) {
+      end_choice(*sequence, GenerationEnd::token_limit);
+    }
+  }
   std::erase_if(choosing_, [](const auto& entry) { return entry.first->state == State::ended; });
   choose_rows();
 }
@@ -229,7 +254,8 @@ void Scheduler::Loop::end_choice(Sequence& sequence, GenerationEnd end) {
   const std::string text = sequence.finish_text();
   if (sequence.is_stopped()) end = GenerationEnd::stop_string;
   forget(sequence);
-  if (end != GenerationEnd::cancelled) move_average(mean_answer_, static_cast<double>(sequence.n_chosen));
+  if (end != GenerationEnd::cancelled && !sequence.pooled)
+    move_average(mean_answer_, static_cast<double>(sequence.n_chosen));
   request.listener->on_choice_end({.choice_idx = sequence.choice_idx,
                                    .end = end,
                                    .text = text,

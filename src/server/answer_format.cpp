@@ -133,6 +133,7 @@ std::unique_ptr<AnswerFormat> make_format(Dialect dialect, AnswerFacts facts) {
   switch (dialect) {
     case Dialect::openai_chat:
     case Dialect::openai_text: return make_openai_format(dialect, std::move(facts));
+    case Dialect::openai_responses: return make_responses_format(std::move(facts));
     case Dialect::native: return std::make_unique<NativeFormat>(std::move(facts));
     case Dialect::anthropic: return make_anthropic_format(std::move(facts));
     case Dialect::ollama_chat:

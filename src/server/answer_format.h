@@ -16,7 +16,15 @@
 
 namespace tamis::server {
 
-enum class Dialect : uint8_t { openai_chat, openai_text, native, anthropic, ollama_chat, ollama_generate };
+enum class Dialect : uint8_t {
+  openai_chat,
+  openai_text,
+  openai_responses,
+  native,
+  anthropic,
+  ollama_chat,
+  ollama_generate
+};
 
 // What every format may want to say.
 struct AnswerFacts {
@@ -27,6 +35,7 @@ struct AnswerFacts {
   size_t n_prompt = 0;
   std::string echoed;  // text before every choice's
   bool includes_usage = false, has_logprobs = false, returns_tokens = false;
+  Json repeated = Json::object();  // fields of the request that the answer says again
 };
 
 // A TokenEvent that owns what it holds.
@@ -93,6 +102,7 @@ class AnswerFormat {
 std::unique_ptr<AnswerFormat> make_format(Dialect dialect, AnswerFacts facts);
 std::unique_ptr<AnswerFormat> make_openai_format(Dialect dialect, AnswerFacts facts);
 std::unique_ptr<AnswerFormat> make_anthropic_format(AnswerFacts facts);
+std::unique_ptr<AnswerFormat> make_responses_format(AnswerFacts facts);
 std::unique_ptr<AnswerFormat> make_ollama_format(Dialect dialect, AnswerFacts facts);
 
 std::string server_sent_event(const Json& data);

@@ -3,8 +3,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tamis::server {
+namespace {
+
+thread_local FieldRecorder* recorder = nullptr;
+constexpr std::string_view kMissing = "is missing";
+
+}  // namespace
+
+FieldRecorder::FieldRecorder() : outer_(std::exchange(recorder, this)) {}
+FieldRecorder::~FieldRecorder() { recorder = outer_; }
+
+FieldNote& FieldRecorder::note(std::string path) {
+  const auto found = std::ranges::find(notes_, path, &FieldNote::path);
+  if (found != notes_.end()) return *found;
+  notes_.emplace_back().path = std::move(path);
+  return notes_.back();
+}
 
 std::string_view kind_of(const Json& value) {
   if (value.is_null()) return "null";
@@ -17,13 +34,29 @@ std::string_view kind_of(const Json& value) {
 
 Fields::Fields(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
 
+void Fields::record(std::string_view name, FieldNote::Kind kind, Json minimum, Json maximum, Json allowed) {
+  if (recorder == nullptr) return;
+  FieldNote& note = recorder->note(place_ + std::string(name));
+  if (kind == FieldNote::Kind::any) return;
+  note.kind = kind;
+  note.minimum = std::move(minimum);
+  note.maximum = std::move(maximum);
+  note.allowed = std::move(allowed);
+}
+
 const Json* Fields::any(std::string_view name) {
+  record(name, FieldNote::Kind::any);
+  return look(name);
+}
+
+const Json* Fields::look(std::string_view name) {
   known_.push_back(name);
   const Json* const found = object_.find(name);
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
 void Fields::fail(std::string_view name, std::string_view why) {
+  if (recorder != nullptr && why == kMissing) recorder->note(place_ + std::string(name)).is_required = true;
   if (!fault_) fault_ = refuse(place_ + std::string(name), why).value();
 }
 
@@ -32,7 +65,8 @@ void Fields::finish_inner(const Fields& inner) {
 }
 
 std::optional<int64_t> Fields::integer_value(std::string_view name, int64_t minimum, int64_t maximum) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::integer, minimum, maximum);
+  const Json* const value = look(name);
   if (value == nullptr) return std::nullopt;
   // 64.0 is an integer to JavaScript, and so to its clients.
   const bool is_whole_double = value->is_double() && std::fabs(value->as_double()) < 9e15 &&
@@ -69,7 +103,8 @@ bool Fields::integer(std::string_view name, int64_t minimum, int64_t maximum, ui
 }
 
 bool Fields::real(std::string_view name, double minimum, double maximum, float& out) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::real, minimum, maximum);
+  const Json* const value = look(name);
   if (value == nullptr) return false;
   if (!value->is_number()) {
     fail(name, fmt::format("got {}, expected a number", kind_of(*value)));
@@ -85,7 +120,8 @@ bool Fields::real(std::string_view name, double minimum, double maximum, float& 
 }
 
 bool Fields::boolean(std::string_view name, bool& out) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::boolean);
+  const Json* const value = look(name);
   if (value == nullptr) return false;
   if (!value->is_bool()) {
     fail(name, fmt::format("got {}, expected true or false", kind_of(*value)));
@@ -96,7 +132,8 @@ bool Fields::boolean(std::string_view name, bool& out) {
 }
 
 bool Fields::text(std::string_view name, std::string& out) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::text);
+  const Json* const value = look(name);
   if (value == nullptr) return false;
   if (!value->is_string()) {
     fail(name, fmt::format("got {}, expected a string", kind_of(*value)));
@@ -107,7 +144,8 @@ bool Fields::text(std::string_view name, std::string& out) {
 }
 
 bool Fields::texts(std::string_view name, size_t n_max, std::vector<std::string>& out) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::texts, {}, uint64_t{n_max});
+  const Json* const value = look(name);
   if (value == nullptr) return false;
   std::vector<std::string> found;
   if (value->is_string()) {
@@ -132,14 +170,16 @@ bool Fields::texts(std::string_view name, size_t n_max, std::vector<std::string>
 }
 
 const Json* Fields::object(std::string_view name) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::object);
+  const Json* const value = look(name);
   if (value == nullptr || value->is_object()) return value;
   fail(name, fmt::format("got {}, expected an object", kind_of(*value)));
   return nullptr;
 }
 
 const Json* Fields::array(std::string_view name) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::array);
+  const Json* const value = look(name);
   if (value == nullptr || value->is_array()) return value;
   fail(name, fmt::format("got {}, expected an array", kind_of(*value)));
   return nullptr;
@@ -147,15 +187,17 @@ const Json* Fields::array(std::string_view name) {
 
 void Fields::accept_inert(std::initializer_list<std::string_view> names) {
   known_.insert(known_.end(), names.begin(), names.end());
+  for (const std::string_view name : names) record(name, FieldNote::Kind::inert);
 }
 
 void Fields::only(std::string_view name, const Json& allowed, std::string_view why) {
-  const Json* const value = any(name);
+  record(name, FieldNote::Kind::only, {}, {}, allowed);
+  const Json* const value = look(name);
   if (value != nullptr && *value != allowed) fail(name, why);
 }
 
 void Fields::unsupported(std::string_view name) {
-  const Json* const value = any(name);
+  const Json* const value = look(name);  // not recorded: it is no part of the API yet
   if (value == nullptr) return;
   const bool is_nothing = *value == Json(false) || (value->is_string() && value->as_string().empty()) ||
                           (value->is_array() && value->as_array().empty()) ||

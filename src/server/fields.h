@@ -18,6 +18,34 @@ namespace tamis::server {
 // "a string", "null", …: what a value is, for messages.
 std::string_view kind_of(const Json& value);
 
+// What a parser asks for under one name. The bounds are integers or reals as `kind` says.
+struct FieldNote {
+  enum class Kind : uint8_t { any, integer, real, boolean, text, texts, object, array, inert, only };
+  std::string path;  // "options.temperature"
+  Kind kind = Kind::any;
+  Json minimum, maximum;  // texts: `maximum` of them
+  Json allowed;           // only
+  bool is_required = false;
+};
+
+// While one lives, it notes what every Fields of its thread is asked for: the material of the API's own description.
+class FieldRecorder {
+ public:
+  FieldRecorder();
+  ~FieldRecorder();
+  FieldRecorder(const FieldRecorder&) = delete;
+  FieldRecorder& operator=(const FieldRecorder&) = delete;
+
+  // In the order of asking; once a name, with the narrowest kind.
+  const std::vector<FieldNote>& notes() const { return notes_; }
+
+ private:
+  friend class Fields;
+  FieldNote& note(std::string path);
+  std::vector<FieldNote> notes_;
+  FieldRecorder* const outer_;
+};
+
 class Fields {
  public:
   // `place`: what stands before a field's name in messages: "options."; "" at the top. `object` outlives this.
@@ -53,6 +81,8 @@ class Fields {
   ApiResult<void> finish() const;
 
  private:
+  const Json* look(std::string_view name);
+  void record(std::string_view name, FieldNote::Kind kind, Json minimum = {}, Json maximum = {}, Json allowed = {});
   std::optional<int64_t> integer_value(std::string_view name, int64_t minimum, int64_t maximum);
 
   const Json& object_;

@@ -20,6 +20,7 @@ struct CallLimits {
   uint32_t n_vocab = 0;      // ids of prompts and biases are below it
   uint32_t n_ctx = 0;        // of one sequence
   uint32_t max_choices = 1;  // of one request
+  uint32_t n_embd = 0;       // numbers of an embedding
 };
 
 // Tools that an answer may call.
@@ -39,7 +40,8 @@ struct GenerationCall {
   // What the template sees: {"role", "content"}, and where they have any "reasoning_content", "tool_calls" (arguments
   // as objects), "tool_call_id", "name".
   std::optional<Json> messages;
-  Json variables = Json::object();  // what else it sees
+  std::string_view messages_field = "messages";  // that they came in
+  Json variables = Json::object();               // what else it sees
   std::optional<std::string> text;
   std::vector<TokenId> tokens;
 
@@ -56,11 +58,14 @@ struct GenerationCall {
   ToolUse tools;
   bool separates_reasoning = true;  // false: it stays in the text, marks and all
   int64_t reasoning_budget = -1;    // tokens; < 0 = any number
+
+  Json repeated = Json::object();  // OpenAI responses: fields of the request that the answer says again
 };
 
 // One for each way to ask. Errors: 400 naming the field.
 ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimits& limits);    // OpenAI
 ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimits& limits);    // OpenAI
+ApiResult<GenerationCall> parse_response(const Json& body, const CallLimits& limits);           // OpenAI
 ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLimits& limits);  // llama-server
 ApiResult<GenerationCall> parse_anthropic(const Json& body, const CallLimits& limits);
 ApiResult<GenerationCall> parse_anthropic_count(const Json& body, const CallLimits& limits);

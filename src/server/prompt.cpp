@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "server/answer_plan.h"
+#include "server/embeddings.h"
 #include "server/server.h"
 #include "server/tool_prompt.h"
 
@@ -27,25 +28,26 @@ ChatTemplateInput template_input(const ServedModel& model, const GenerationCall&
 }
 
 // A request the template cannot serve is the client's to change; a template that does not parse is not.
-ApiResult<const ChatTemplate*> chat_template(const ServedModel& model) {
+ApiResult<const ChatTemplate*> chat_template(const ServedModel& model, const GenerationCall& call) {
   const auto found = model.engine->chat_template();
   if (found) return *found;
   if (found.error().code == ErrorCode::not_found)
-    return refuse("messages", "this model has no chat template; /v1/completions continues a text");
+    return refuse(std::string(call.messages_field),
+                  "this model has no chat template; /v1/completions continues a text");
   return refused(500, "the model's chat template does not parse");
 }
 
 // The messages as text with marks of what came from where. Some templates want the arguments of calls as objects,
 // others as JSON in strings: which is found out by trying.
 ApiResult<std::vector<PromptPart>> render_messages(const ServedModel& model, const GenerationCall& call) {
-  TAMIS_API_TRY(const ChatTemplate* const with, chat_template(model));
+  TAMIS_API_TRY(const ChatTemplate* const with, chat_template(model, call));
   ChatTemplateInput input = template_input(model, call);
   auto parts = with->render_parts(input);
   if (!parts && has_tool_messages(*call.messages)) {
     input.variables.set("messages", with_text_arguments(*input.variables.find("messages")));
     if (auto again = with->render_parts(input)) return *std::move(again);
   }
-  if (!parts) return refuse("messages", "the chat template refused: " + parts.error().message);
+  if (!parts) return refuse(std::string(call.messages_field), "the chat template refused: " + parts.error().message);
   return *std::move(parts);
 }
 
@@ -53,7 +55,7 @@ ApiResult<std::vector<PromptPart>> render_messages(const ServedModel& model, con
 
 CallLimits limits_of(const ServedModel& model) {
   return {model.engine->model().n_vocab(), model.scheduler->n_ctx(),
-          std::min(model.max_seqs, GenerateRequest::kMaxChoices)};
+          std::min(model.max_seqs, GenerateRequest::kMaxChoices), model.engine->model().hyper.n_embd};
 }
 
 ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call) {
@@ -74,7 +76,7 @@ ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const Gen
     prompt = tokenizer.encode(*call.text, {.add_special = true, .parse_special = true});
     if (prompt.empty() && tokenizer.special().bos != kNoToken) prompt.push_back(tokenizer.special().bos);
   }
-  const char* const field = call.messages ? "messages" : "prompt";
+  const std::string field(call.messages ? call.messages_field : "prompt");
   if (prompt.empty()) return refuse(field, "is empty, and the model has no token to begin with");
   if (prompt.size() > model.scheduler->n_ctx()) {
     auto error =
@@ -83,6 +85,19 @@ ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const Gen
     return error;
   }
   return prompt;
+}
+
+ApiResult<std::vector<TokenId>> build_embedding_prompt(const ServedModel& model, const EmbeddingsCall::Input& input) {
+  std::vector<TokenId> prompt = input.tokens;
+  if (prompt.empty())
+    prompt = model.engine->tokenizer()->encode(input.text,
+                                               {.add_special = true, .parse_special = model.parse_content_special});
+  if (prompt.empty()) return refuse(input.field, "is empty, and the model has no token to begin with");
+  const uint32_t n_ctx = model.scheduler->n_ctx();
+  if (prompt.size() <= n_ctx) return prompt;
+  auto error = refuse(input.field, fmt::format("has {} tokens, the context holds {}", prompt.size(), n_ctx));
+  error.value().code = "context_length_exceeded";
+  return error;
 }
 
 ApiResult<std::shared_ptr<const TokenMasks>> build_masks(const ServedModel& model, const GenerationCall& call) {

@@ -8,9 +8,12 @@ namespace tamis::server {
 struct Server::Route {
   std::string_view method, path;
   bool is_public = false;  // no key is asked for
-  Quick quick = nullptr;   // one of these three
+  Quick quick = nullptr;   // one of these four
   Work work = nullptr;
+  Begin begin = nullptr;
   Parse parse = nullptr;
+  Read read = nullptr;  // with work or begin: the part of it that reads the body
+  std::string_view about;
   Dialect dialect = Dialect::openai_chat;  // with parse
 };
 

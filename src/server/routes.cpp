@@ -1,4 +1,7 @@
 // The table of routes, and what the short ones answer.
+#include <algorithm>
+
+#include "server/embeddings.h"
 #include "server/fields.h"
 #include "server/page.h"
 #include "server/route.h"
@@ -51,37 +54,141 @@ std::string token_text(const Tokenizer& tokenizer, TokenId id) {
   return id == kNoToken ? std::string() : std::string(tokenizer.token_text(id));
 }
 
+// The name of the model that /api/show is asked for.
+ApiResult<std::string> parse_show(const Json& body) {
+  Fields fields(body);
+  std::string name;
+  fields.text("model", name);
+  fields.text("name", name);
+  fields.accept_inert({"verbose"});
+  TAMIS_API_TRY_STATUS(fields.finish());
+  return name;
+}
+
+void read_show(const Json& body, const CallLimits&) { (void)parse_show(body); }
+
 }  // namespace
 
 const std::vector<Server::Route>& Server::routes() {
-  using S = Server;
-  static const std::vector<Route> rows = {
-      {.method = "GET", .path = "/health", .is_public = true, .quick = &S::health},
-      {.method = "GET", .path = "/v1/health", .is_public = true, .quick = &S::health},
-      {.method = "GET", .path = "/ready", .is_public = true, .quick = &S::ready},
-      {.method = "GET", .path = "/metrics", .quick = &S::metrics_page},
-      {.method = "GET", .path = "/v1/models", .quick = &S::models},
-      {.method = "GET", .path = "/models", .quick = &S::models},
-      {.method = "GET", .path = "/props", .quick = &S::props},
-      {.method = "GET", .path = "/api/version", .quick = &S::version},
-      {.method = "GET", .path = "/api/tags", .quick = &S::tags},
-      {.method = "GET", .path = "/api/ps", .quick = &S::tags},
-      {.method = "POST", .path = "/api/show", .work = &S::show},
-      {.method = "POST", .path = "/tokenize", .work = &S::tokenize},
-      {.method = "POST", .path = "/detokenize", .work = &S::detokenize},
-      {.method = "POST", .path = "/apply-template", .work = &S::apply_template},
-      {.method = "POST", .path = "/v1/messages/count_tokens", .work = &S::count_tokens},
-      {.method = "POST", .path = "/v1/embeddings", .work = &S::embeddings},
-      {.method = "POST", .path = "/v1/chat/completions", .parse = parse_chat_completion},
-      {.method = "POST", .path = "/chat/completions", .parse = parse_chat_completion},
-      {.method = "POST", .path = "/v1/completions", .parse = parse_text_completion, .dialect = Dialect::openai_text},
-      {.method = "POST", .path = "/completion", .parse = parse_native_completion, .dialect = Dialect::native},
-      {.method = "POST", .path = "/completions", .parse = parse_native_completion, .dialect = Dialect::native},
-      {.method = "POST", .path = "/v1/messages", .parse = parse_anthropic, .dialect = Dialect::anthropic},
-      {.method = "POST", .path = "/api/chat", .parse = parse_ollama_chat, .dialect = Dialect::ollama_chat},
-      {.method = "POST", .path = "/api/generate", .parse = parse_ollama_generate, .dialect = Dialect::ollama_generate},
-  };
+  static const std::vector<Route> rows = [] {
+    std::vector<Route> all = quick_routes();
+    for (const auto& more : {reading_routes(), generating_routes()}) all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
   return rows;
+}
+
+std::vector<Server::Route> Server::quick_routes() {
+  using S = Server;
+  return {
+      {.method = "GET",
+       .path = "/health",
+       .is_public = true,
+       .quick = &S::health,
+       .about = "Whether the server works."},
+      {.method = "GET", .path = "/v1/health", .is_public = true, .quick = &S::health, .about = "As /health."},
+      {.method = "GET", .path = "/ready", .is_public = true, .quick = &S::ready, .about = "Whether it takes requests."},
+      {.method = "GET", .path = "/metrics", .quick = &S::metrics_page, .about = "Counters for Prometheus."},
+      {.method = "GET", .path = "/openapi.json", .quick = &S::api_description, .about = "This description."},
+      {.method = "GET", .path = "/v1/models", .quick = &S::models, .about = "The model that is served."},
+      {.method = "GET", .path = "/models", .quick = &S::models, .about = "As /v1/models."},
+      {.method = "GET", .path = "/props", .quick = &S::props, .about = "llama-server: the model and its settings."},
+      {.method = "GET", .path = "/slots", .quick = &S::slots, .about = "llama-server: the sequences there are."},
+      {.method = "GET", .path = "/api/version", .quick = &S::version, .about = "ollama: the version."},
+      {.method = "GET", .path = "/api/tags", .quick = &S::tags, .about = "ollama: the model that is served."},
+      {.method = "GET", .path = "/api/ps", .quick = &S::tags, .about = "As /api/tags."},
+  };
+}
+
+std::vector<Server::Route> Server::reading_routes() {
+  using S = Server;
+  return {
+      {.method = "POST", .path = "/api/show", .work = &S::show, .read = read_show, .about = "ollama: the model."},
+      {.method = "POST",
+       .path = "/tokenize",
+       .work = &S::tokenize,
+       .read = [](const Json& body, const CallLimits&) { (void)parse_tokenize(body); },
+       .about = "llama-server: a text's tokens."},
+      {.method = "POST",
+       .path = "/detokenize",
+       .work = &S::detokenize,
+       .read = [](const Json& body, const CallLimits& limits) { (void)parse_detokenize(body, limits); },
+       .about = "llama-server: tokens' text."},
+      {.method = "POST",
+       .path = "/apply-template",
+       .work = &S::apply_template,
+       .read = [](const Json& body, const CallLimits& limits) { (void)parse_apply_template(body, limits); },
+       .about = "llama-server: what the chat template makes of messages."},
+      {.method = "POST",
+       .path = "/v1/messages/count_tokens",
+       .work = &S::count_tokens,
+       .read = [](const Json& body, const CallLimits& limits) { (void)parse_anthropic_count(body, limits); },
+       .about = "Anthropic: the number of a prompt's tokens."},
+      {.method = "POST",
+       .path = "/v1/responses/input_tokens",
+       .work = &S::count_input_tokens,
+       .read = [](const Json& body, const CallLimits& limits) { (void)parse_response(body, limits); },
+       .about = "OpenAI: the number of an input's tokens."},
+      {.method = "POST",
+       .path = "/v1/embeddings",
+       .begin = &S::embeddings,
+       .read = [](const Json& body, const CallLimits& limits) { (void)parse_embeddings(body, limits); },
+       .about = "OpenAI: texts as vectors."},
+  };
+}
+
+std::vector<Server::Route> Server::generating_routes() {
+  return {
+      {.method = "POST",
+       .path = "/v1/chat/completions",
+       .parse = parse_chat_completion,
+       .about = "OpenAI: the next message of a chat."},
+      {.method = "POST",
+       .path = "/chat/completions",
+       .parse = parse_chat_completion,
+       .about = "As /v1/chat/completions."},
+      {.method = "POST",
+       .path = "/v1/completions",
+       .parse = parse_text_completion,
+       .about = "OpenAI: a text goes on.",
+       .dialect = Dialect::openai_text},
+      {.method = "POST",
+       .path = "/v1/responses",
+       .parse = parse_response,
+       .about = "OpenAI: an answer to an input.",
+       .dialect = Dialect::openai_responses},
+      {.method = "POST",
+       .path = "/completion",
+       .parse = parse_native_completion,
+       .about = "llama-server: a text goes on.",
+       .dialect = Dialect::native},
+      {.method = "POST",
+       .path = "/completions",
+       .parse = parse_native_completion,
+       .about = "As /completion.",
+       .dialect = Dialect::native},
+      {.method = "POST",
+       .path = "/v1/messages",
+       .parse = parse_anthropic,
+       .about = "Anthropic: the next message of a chat.",
+       .dialect = Dialect::anthropic},
+      {.method = "POST",
+       .path = "/api/chat",
+       .parse = parse_ollama_chat,
+       .about = "ollama: the next message of a chat.",
+       .dialect = Dialect::ollama_chat},
+      {.method = "POST",
+       .path = "/api/generate",
+       .parse = parse_ollama_generate,
+       .about = "ollama: an answer to a prompt.",
+       .dialect = Dialect::ollama_generate},
+  };
+}
+
+const Server::Route& Server::model_route() {
+  static const Route row{
+      .method = "GET", .path = "/v1/models/{model}", .quick = &Server::one_model, .about = "The model of that name."};
+  return row;
 }
 
 const Server::Route* Server::find_route(std::string_view method, std::string_view path) {
@@ -89,9 +196,20 @@ const Server::Route* Server::find_route(std::string_view method, std::string_vie
     if (route.path == path && route.method == method) return &route;
   static const Route page{.method = "GET", .path = "/", .is_public = true, .quick = &Server::page};
   if (method == page.method && find_page_file(path) != nullptr) return &page;
-  static const Route one{.method = "GET", .path = kModelPrefix, .quick = &Server::one_model};
+  const Route& one = model_route();
   const bool is_one_model = path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size();
   return is_one_model && method == one.method ? &one : nullptr;
+}
+
+ApiOperation Server::operation_of(const Route& route) {
+  ApiOperation out{.method = route.method, .path = route.path, .about = route.about, .is_public = route.is_public};
+  out.answer_type = route.path == "/metrics" ? "text/plain" : "application/json";
+  if (route.read != nullptr) out.read = route.read;
+  if (route.parse == nullptr) return out;
+  out.read = [parse = route.parse](const Json& body, const CallLimits& limits) { (void)parse(body, limits); };
+  const bool is_ollama = route.dialect == Dialect::ollama_chat || route.dialect == Dialect::ollama_generate;
+  out.stream_type = is_ollama ? "application/x-ndjson" : "text/event-stream";
+  return out;
 }
 
 std::string Server::allowed_methods(std::string_view path) {
@@ -101,7 +219,7 @@ std::string Server::allowed_methods(std::string_view path) {
     if (!out.empty()) out += ", ";
     out += method == "GET" ? "GET, HEAD" : method;
   }
-  return out;
+  return out.empty() ? out : out + ", OPTIONS";
 }
 
 Response Server::health(const Request&) {
@@ -169,6 +287,41 @@ Response Server::page(const Request& request) {
   return page_response(*find_page_file(request.head.path()), request.head);  // there is one: its route was found by it
 }
 
+Response Server::api_description(const Request&) {
+  const auto served = model();
+  if (!served) return unavailable("the model is being loaded");
+  if (description_.empty() || described_.lock() != served) {
+    std::vector<ApiOperation> operations;
+    for (const Route& route : routes())
+      if (!route.about.empty()) operations.push_back(operation_of(route));
+    operations.push_back(operation_of(model_route()));
+    description_ = describe_api(operations, limits_of(*served), options_.version, !keys()->empty()).dump() + "\n";
+    described_ = served;
+  }
+  Response response;
+  response.body = description_;
+  return response;
+}
+
+Response Server::slots(const Request&) {
+  const auto served = model();
+  if (!served) return unavailable("the model is being loaded");
+  constexpr std::string_view kStates[] = {"waiting", "running", "paused"};
+  Json list = Json::array();
+  for (const SequenceInfo& sequence : served->scheduler->sequences()) {
+    Json next = Json::object(), item = Json::object();
+    next.set("n_decoded", uint64_t{sequence.n_generated});
+    item.set("id", uint64_t{list.as_array().size()}).set("id_task", sequence.request_id);
+    item.set("choice", sequence.choice_idx).set("n_ctx", served->scheduler->n_ctx());
+    item.set("state", kStates[static_cast<size_t>(sequence.state)]);
+    item.set("is_processing", sequence.state == SequenceInfo::State::running);
+    item.set("n_prompt_tokens", uint64_t{sequence.n_prompt});
+    item.set("n_prompt_tokens_processed", uint64_t{std::min(sequence.n_computed, sequence.n_prompt)});
+    list.push_back(item.set("next_token", Json(Json::Array{std::move(next)})));
+  }
+  return json_response(list);
+}
+
 Response Server::version(const Request&) {
   Json out = Json::object();
   return json_response(out.set("version", options_.version));
@@ -182,12 +335,7 @@ Response Server::tags(const Request&) {
 }
 
 ApiResult<Json> Server::show(const ServedModel& served, const Json& body) {
-  Fields fields(body);
-  std::string name;
-  fields.text("model", name);
-  fields.text("name", name);
-  fields.accept_inert({"verbose"});
-  TAMIS_API_TRY_STATUS(fields.finish());
+  TAMIS_API_TRY(const std::string name, parse_show(body));
   TAMIS_API_TRY_STATUS(check_model_name(name, served));
   const GgufValue* const source = served.engine->model().file.find("tokenizer.chat_template");
   const auto text = source == nullptr ? std::nullopt : source->as_string();
@@ -238,8 +386,32 @@ ApiResult<Json> Server::count_tokens(const ServedModel& served, const Json& body
   return out.set("input_tokens", uint64_t{prompt.size()});
 }
 
-ApiResult<Json> Server::embeddings(const ServedModel&, const Json&) {
-  return refused(501, "embeddings are not supported yet");
+ApiResult<Json> Server::count_input_tokens(const ServedModel& served, const Json& body) {
+  TAMIS_API_TRY(const GenerationCall call, parse_response(body, limits_of(served)));
+  TAMIS_API_TRY_STATUS(check_model_name(call.model, served));
+  TAMIS_API_TRY(const std::vector<TokenId> prompt, build_prompt(served, call));
+  Json out = Json::object();
+  return out.set("object", "response.input_tokens").set("input_tokens", uint64_t{prompt.size()});
+}
+
+ApiResult<void> Server::embeddings(const std::shared_ptr<const ServedModel>& served, const Request& request,
+                                   const Json& body, const std::shared_ptr<Reply>& reply) {
+  TAMIS_API_TRY(EmbeddingsCall call, parse_embeddings(body, limits_of(*served)));
+  TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
+  EmbeddingJob::Setup setup;
+  TAMIS_API_TRY(setup.pooling, pooling_of(*served));
+  for (EmbeddingsCall::Input& input : call.inputs) {
+    TAMIS_API_TRY(std::vector<TokenId> prompt, build_embedding_prompt(*served, input));
+    setup.prompts.push_back(std::move(prompt));
+  }
+  setup.reply = reply;
+  setup.model = served;
+  setup.alias = served->alias;
+  setup.tenant = request.facts->owner;
+  setup.is_base64 = call.is_base64;
+  setup.n_at_once = std::clamp<size_t>(served->max_queue / 4, 1, served->max_seqs);
+  std::make_shared<EmbeddingJob>(std::move(setup))->start();
+  return {};
 }
 
 }  // namespace tamis::server

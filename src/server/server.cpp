@@ -110,6 +110,13 @@ bool Server::is_known_host(const RequestHead& head) const {
   return is_loopback(host) || host == bound;
 }
 
+// The method whose route decides about a request: HEAD is a GET, OPTIONS any that the path has.
+std::string_view Server::routed_method(const RequestHead& head) {
+  if (head.method == "HEAD") return "GET";
+  if (head.method != "OPTIONS") return head.method;
+  return find_route("GET", head.path()) != nullptr ? "GET" : "POST";
+}
+
 bool Server::accepts(const RequestHead& head, const std::string& peer, Response& refusal) {
   const auto checked = check_head(head, peer);
   if (checked) return true;
@@ -121,7 +128,7 @@ bool Server::accepts(const RequestHead& head, const std::string& peer, Response&
 // Who asks, before what is asked: a key first, on every route but the public ones.
 ApiResult<void> Server::check_head(const RequestHead& head, const std::string& peer) {
   if (!is_known_host(head)) return refused(403, "this Host is not served here");
-  const std::string_view method = head.method == "HEAD" ? "GET" : std::string_view(head.method);
+  const std::string_view method = routed_method(head);
   const Route* const route = find_route(method, head.path());
   if (route == nullptr || !route->is_public) {
     const auto now = FailureLimit::Clock::now();
@@ -135,7 +142,7 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
     if (allowed_methods(head.path()).empty()) return refused(404, "there is no such path");
     return refused(405, "this path does not take that method");
   }
-  if (method != "POST") return {};
+  if (head.method != "POST") return {};
   const std::string* const type = head.find("content-type");
   const std::string media = type == nullptr ? "" : to_lower(type->substr(0, std::min(type->find(';'), type->size())));
   if (media.substr(0, media.find_last_not_of(' ') + 1) != "application/json")
@@ -148,9 +155,15 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
 
 void Server::handle(Request request, std::shared_ptr<Reply> reply) {
   request.facts->owner = keys()->owner(request.head).value_or("");
-  const std::string_view method = request.head.method == "HEAD" ? "GET" : std::string_view(request.head.method);
-  const Route* const route = find_route(method, request.head.path());
+  const Route* const route = find_route(routed_method(request.head), request.head.path());
   if (route == nullptr) return reply->send(refusal(404, "there is no such path"));
+  if (request.head.method == "OPTIONS") {  // no page of another origin is let in: there are no headers for one
+    Response allowed;
+    allowed.status = 204;
+    allowed.content_type.clear();
+    allowed.headers.emplace_back("allow", allowed_methods(request.head.path()));
+    return reply->send(std::move(allowed));
+  }
   if (route->quick != nullptr) return at_seam(*reply, [&] { reply->send((this->*route->quick)(request)); });
   if (is_draining_) return reply->send(refusal(503, "the server is shutting down"));
   if (!model()) return reply->send(refusal(503, "the model is being loaded"));
@@ -169,6 +182,11 @@ void Server::work(const Route& route, const Request& request, const std::shared_
     if (route.parse != nullptr) return generate(route, request, *body, reply);
     const auto served = model();
     if (!served) return reply->send(refusal(503, "the model is being loaded"));
+    if (route.begin != nullptr) {
+      const auto begun = (this->*route.begin)(served, request, *body, reply);
+      if (!begun) reply->send(error_response(begun.error()));
+      return;
+    }
     const auto answer = (this->*route.work)(*served, *body);
     if (!answer) return reply->send(error_response(answer.error()));
     Response response;
@@ -205,6 +223,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   facts.includes_usage = call.includes_usage;
   facts.has_logprobs = call.request.has_logprobs;
   facts.returns_tokens = call.returns_tokens;
+  facts.repeated = std::move(call.repeated);
 
   AnswerJob::Setup setup;
   setup.reply = reply;

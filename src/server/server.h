@@ -10,6 +10,7 @@
 #include "engine/scheduler.h"
 #include "server/access_log.h"
 #include "server/answer_format.h"
+#include "server/api_description.h"
 #include "server/api_keys.h"
 #include "server/generation_call.h"
 #include "server/http.h"
@@ -87,9 +88,18 @@ class Server : private HttpHandler {
   // What routes do: quick ones on the input/output thread, the others on a worker's.
   using Quick = Response (Server::*)(const Request&);
   using Work = ApiResult<Json> (Server::*)(const ServedModel&, const Json&);
+  using Begin = ApiResult<void> (Server::*)(const std::shared_ptr<const ServedModel>&, const Request&, const Json&,
+                                            const std::shared_ptr<Reply>&);  // the answer comes later
   using Parse = ApiResult<GenerationCall> (*)(const Json&, const CallLimits&);
+  using Read = void (*)(const Json&, const CallLimits&);
   static const std::vector<Route>& routes();
+  static std::vector<Route> quick_routes();
+  static std::vector<Route> reading_routes();
+  static std::vector<Route> generating_routes();
   static const Route* find_route(std::string_view method, std::string_view path);
+  static std::string_view routed_method(const RequestHead& head);
+  static const Route& model_route();
+  static ApiOperation operation_of(const Route& route);
   static std::string allowed_methods(std::string_view path);  // "" for no such path
 
   Response health(const Request& request);
@@ -99,6 +109,8 @@ class Server : private HttpHandler {
   Response one_model(const Request& request);
   Response props(const Request& request);
   Response page(const Request& request);
+  Response api_description(const Request& request);
+  Response slots(const Request& request);
   Response version(const Request& request);
   Response tags(const Request& request);
   ApiResult<Json> show(const ServedModel& model, const Json& body);
@@ -106,11 +118,15 @@ class Server : private HttpHandler {
   ApiResult<Json> detokenize(const ServedModel& model, const Json& body);
   ApiResult<Json> apply_template(const ServedModel& model, const Json& body);
   ApiResult<Json> count_tokens(const ServedModel& model, const Json& body);
-  ApiResult<Json> embeddings(const ServedModel& model, const Json& body);
+  ApiResult<Json> count_input_tokens(const ServedModel& model, const Json& body);
+  ApiResult<void> embeddings(const std::shared_ptr<const ServedModel>& model, const Request& request, const Json& body,
+                             const std::shared_ptr<Reply>& reply);
 
   const ServerOptions options_;
   const std::shared_ptr<Metrics> metrics_ = std::make_shared<Metrics>();  // answers may outlive the server
   FailureLimit failures_;                                                 // of the input/output thread
+  std::weak_ptr<const ServedModel> described_;                            // of the input/output thread, as the next one
+  std::string description_;                                               // of the API with that model
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;  // guarded
   std::shared_ptr<const ApiKeys> keys_;       // guarded

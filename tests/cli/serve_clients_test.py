@@ -105,6 +105,33 @@ class ClientsTest(unittest.TestCase):
         pieces = list(client.chat(model="any", messages=answered, tools=[turn], options=options, think=False, stream=True))
         self.assertEqual("".join(piece.message.content or "" for piece in pieces), whole.message.content)
 
+    def test_openai_responses(self):
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
+            options = {"model": "any", "instructions": "be brief", "input": "hello", "temperature": 0, "max_output_tokens": 6}
+            whole = client.responses.create(**options)
+            chat = client.chat.completions.create(model="any", messages=HELLO, temperature=0, max_tokens=6)
+            self.assertEqual(whole.output_text, chat.choices[0].message.content)
+            self.assertEqual(whole.usage.input_tokens, chat.usage.prompt_tokens)
+            streamed = list(client.responses.create(**options, stream=True))
+            self.assertEqual([event.sequence_number for event in streamed], list(range(len(streamed))))
+            self.assertEqual(streamed[0].type, "response.created")
+            self.assertEqual(streamed[-1].type, "response." + whole.status)
+            self.assertEqual("".join(event.delta for event in streamed if event.type == "response.output_text.delta"), whole.output_text)
+            with client.responses.stream(**options) as stream:
+                for _ in stream:
+                    pass
+                self.assertEqual(stream.get_final_response().output_text, whole.output_text)
+            again = client.responses.create(**{**options, "input": [{"role": "user", "content": "hello"}, *whole.output,
+                                                                    {"role": "user", "content": "go on"}]})
+            self.assertGreater(again.usage.input_tokens, whole.usage.input_tokens)
+            form = {"format": {"type": "json_schema", "name": "answer", "schema": {"enum": ["yes", "no"]}}}
+            self.assertIn(json.loads(client.responses.create(model="any", input="hello", text=form).output_text), ["yes", "no"])
+            self.assertEqual(client.responses.input_tokens.count(model="any", instructions="be brief", input="hello").input_tokens,
+                             whole.usage.input_tokens)
+            with self.assertRaises(openai.BadRequestError) as refused:
+                client.responses.create(**options, previous_response_id=whole.id)
+            self.assertEqual(refused.exception.param, "previous_response_id")
+
     def test_anthropic(self):
         client = anthropic.Anthropic(base_url=self.server.url, api_key="none", max_retries=0)
         options = {"model": "any", "max_tokens": 6, "system": "be brief", "messages": HELLO[1:], "extra_body": {"temperature": 0}}

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "server/embeddings.h"
 #include "server/generation_call.h"
 
 using namespace tamis::server;
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const CallLimits limits{.n_vocab = 500, .n_ctx = 64, .max_choices = 4};
   constexpr std::array kParsers = {parse_chat_completion, parse_text_completion, parse_native_completion,
                                    parse_anthropic,       parse_anthropic_count, parse_ollama_chat,
-                                   parse_ollama_generate, parse_apply_template};
+                                   parse_ollama_generate, parse_apply_template,  parse_response};
   const auto body = parse_body({reinterpret_cast<const char*>(data), size});
   if (!body) {
     if (body.error().status != 400 || body.error().message.empty()) std::abort();
@@ -42,6 +43,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!call->messages && !call->text && call->tokens.empty()) std::abort();
     for (const tamis::TokenId id : call->tokens)
       if (id < 0 || static_cast<uint32_t>(id) >= limits.n_vocab) std::abort();
+  }
+  if (const auto embeddings = parse_embeddings(*body, limits)) {
+    for (const EmbeddingsCall::Input& input : embeddings->inputs)
+      for (const tamis::TokenId id : input.tokens)
+        if (id < 0 || static_cast<uint32_t>(id) >= limits.n_vocab) std::abort();
   }
   (void)parse_tokenize(*body);
   (void)parse_detokenize(*body, limits);

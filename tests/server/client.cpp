@@ -32,6 +32,8 @@ Client::Client(uint16_t port, int receive_buffer_bytes) {
 
 Client::~Client() { close(); }
 
+void Client::end_sending() { ::shutdown(fd_, SHUT_WR); }
+
 void Client::close() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;

@@ -34,6 +34,7 @@ class Client {
   std::string receive(milliseconds time, std::string_view enough = "\xff");
   bool is_closed_within(milliseconds time);  // by the other side; what it sent before is dropped
   HttpAnswer answer(milliseconds time = milliseconds(10000));
+  void end_sending();  // and go on reading
   void close();
 
  private:

@@ -29,7 +29,12 @@ bool matches(std::string_view pattern, std::string_view text) {
 }
 
 void expect_discreet(const HttpAnswer& answer) {
-  EXPECT_FALSE(matches(R"([\s\S]*(0x[0-9a-f]{6}|/(tmp|root|home|usr|work|etc)/)[\s\S]*)", answer.body)) << answer.body;
+  for (const std::string_view top : {"tmp", "root", "home", "usr", "work", "etc"})
+    EXPECT_EQ(answer.body.find(fmt::format("/{}/", top)), std::string::npos) << answer.body;
+  for (size_t at = answer.body.find("0x"); at != std::string::npos; at = answer.body.find("0x", at + 2)) {
+    const size_t end = answer.body.find_first_not_of("0123456789abcdefABCDEF", at + 2);
+    EXPECT_LT(std::min(end, answer.body.size()) - at, 8U) << answer.body;  // an address has more than five digits
+  }
 }
 
 std::shared_ptr<Stopper> hold_steps(Scheduler& scheduler) {
