@@ -21,14 +21,15 @@ constexpr size_t kLargeBytes = 4096;
 
 }  // namespace
 
-void* operator new(size_t n_bytes) {
+// Never inlined: GCC would take each for the partner of the other's malloc or free.
+[[gnu::noinline]] void* operator new(size_t n_bytes) {
   if (n_bytes >= kLargeBytes && !is_spared && g_n_until_failure >= 0 && g_n_until_failure-- == 0)
     throw std::bad_alloc();
   if (void* const bytes = std::malloc(n_bytes)) return bytes;
   throw std::bad_alloc();
 }
-void operator delete(void* bytes) noexcept { std::free(bytes); }
-void operator delete(void* bytes, size_t) noexcept { std::free(bytes); }
+[[gnu::noinline]] void operator delete(void* bytes) noexcept { std::free(bytes); }
+[[gnu::noinline]] void operator delete(void* bytes, size_t) noexcept { std::free(bytes); }
 
 namespace tamis::server {
 namespace {
