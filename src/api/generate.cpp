@@ -92,6 +92,7 @@ Answer from_engine(Generation generation) {
     case GenerationEnd::stop_string: answer.finish = FinishReason::stop_string; break;
     case GenerationEnd::token_limit: answer.finish = FinishReason::token_limit; break;
     case GenerationEnd::context_full: answer.finish = FinishReason::context_full; break;
+    case GenerationEnd::time_limit:  // of the scheduler's requests only
     case GenerationEnd::cancelled: answer.finish = FinishReason::cancelled; break;
   }
   answer.seed = generation.seed;

@@ -49,6 +49,7 @@ Result<server::ServerOptions> server_options(const Args& args) {
                        : log == "text" || log_level() >= LogLevel::info ? server::AccessLog::text
                                                                         : server::AccessLog::off;
   TAMIS_TRY_STATUS(check_exposure(options.http.host, !options.keys.empty(), args.flag("--insecure")));
+  options.request_timeout_seconds = args.real("--request-timeout");
   options.is_strict_model = args.flag("--strict-model");
   options.version = kVersion;
   return options;
@@ -137,6 +138,7 @@ void serve_until_stopped(const Args& args, server::Server& serving) {
 Result<int> run_serve(const Args& args) {
   TAMIS_TRY(server::ServerOptions options, server_options(args));
   TAMIS_TRY(SchedulerOptions scheduling, scheduler_options(args));
+  if (options.keys.size() > 1) scheduling.max_queue_per_tenant = (scheduling.max_queue + 1) / 2;
   EngineOptions engine_options;
   TAMIS_TRY(engine_options.n_ctx, integer_option(args, "-c", 0, 0));
   engine_options.n_batch = static_cast<uint32_t>(args.integer("-b"));

@@ -96,6 +96,8 @@ std::vector<OptionSpec> serve_options() {
              number("--max-batched-tokens", "", 1, 65536, "most tokens of one step; default: -b"),
              number("--max-queue", "", 1, 1000000, "requests that may wait; default: 4 × --max-seqs, at least 16"),
              seconds("--queue-timeout", "30", "a request that waited that long is refused; 0 = it waits"),
+             seconds("--request-timeout", "0",
+                     "a request that takes longer ends with what it has (finish_reason timeout); 0 = no limit"),
              seconds("--drain-timeout", "30", "time for running answers to end after a signal"),
              {.names = "--access-log",
               .kind = OptionKind::text,

@@ -22,7 +22,7 @@ enum class Speculation : uint8_t {
   ngram,  // from the tokens so far (engine/ngram_draft.h), and from a draft model where there is one
 };
 
-enum class GenerationEnd : uint8_t { end_of_text, stop_string, token_limit, context_full, cancelled };
+enum class GenerationEnd : uint8_t { end_of_text, stop_string, token_limit, context_full, cancelled, time_limit };
 
 struct GenerationOptions {
   SamplingParams sampling;

@@ -156,6 +156,12 @@ double Scheduler::Loop::retry_after_locked() const {
   return std::clamp(seconds_per_request_ * (n_queued_ + 1), 1.0, 300.0);
 }
 
+void Scheduler::Loop::leave_queue_locked(const std::string& tenant) {
+  --n_queued_;
+  const auto own = n_queued_of_.find(tenant);
+  if (--own->second == 0) n_queued_of_.erase(own);
+}
+
 RequestFailure Scheduler::Loop::busy_locked(std::string why) {
   ++n_refused_;
   return {.error = {ErrorCode::out_of_memory, std::move(why), nullptr},
@@ -176,7 +182,14 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
     if (is_draining_) return tl::unexpected(busy_locked(kNoMore));
     if (n_queued_ >= options_.max_queue)
       return tl::unexpected(busy_locked(fmt::format("{} requests wait already", n_queued_)));
+    uint32_t& n_own = n_queued_of_[params.tenant];
+    if (options_.max_queue_per_tenant > 0 && n_own >= options_.max_queue_per_tenant) {
+      auto refusal = busy_locked(fmt::format("{} requests of this key wait already", n_own));
+      refusal.is_greedy = true;
+      return tl::unexpected(std::move(refusal));
+    }
     ++n_queued_;
+    ++n_own;
   }
   auto request = std::make_shared<Request>();
   request->params = std::move(params);
@@ -189,7 +202,7 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
     if (!sequence) {
       {
         const std::lock_guard lock(mutex_);
-        --n_queued_;
+        leave_queue_locked(request->params.tenant);
       }
       return refused(sequence.error());
     }
@@ -197,7 +210,7 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
   }
   const std::lock_guard lock(mutex_);
   if (is_draining_) {
-    --n_queued_;
+    leave_queue_locked(request->params.tenant);
     return tl::unexpected(busy_locked(kNoMore));
   }
   request->id = ++last_id_;

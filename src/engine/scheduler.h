@@ -58,9 +58,10 @@ struct GenerateRequest {
   // Set: nothing is generated; the listener hears the prompt's embedding instead. All of the prompt is computed then,
   // whatever pages are stored.
   std::optional<Pooling> pooling;
-  std::string tenant;      // whose share this is taken from, an API key's name, say; "" is one like any other
-  int32_t priority = 0;    // larger is sooner; waiting raises it, see SchedulerOptions::aging_seconds
-  std::string cache_salt;  // stored pages are shared only among requests of one salt
+  std::string tenant;             // whose share this is taken from, an API key's name, say; "" is one like any other
+  int32_t priority = 0;           // larger is sooner; waiting raises it, see SchedulerOptions::aging_seconds
+  std::string cache_salt;         // stored pages are shared only among requests of one salt
+  double time_limit_seconds = 0;  // from submit; then it ends as it is, or is refused while it waits; 0 = none
 };
 
 struct TokenLogprob {
@@ -92,6 +93,7 @@ struct ChoiceEnd {
 struct RequestFailure {
   Error error;
   bool is_busy = false;            // nothing is wrong with the request: too many wait, or it waited for too long
+  bool is_greedy = false;          // too many of its own tenant wait
   double retry_after_seconds = 0;  // when is_busy: how long until the queue is likely to have moved
 };
 
@@ -127,18 +129,19 @@ class GenerateListener {
 };
 
 struct SchedulerOptions {
-  uint32_t itl_target_ms = 250;      // --itl-target-ms: longest time wanted between two tokens of an answer
-  uint32_t max_batched_tokens = 0;   // --max-batched-tokens: tokens of one step at most; 0 = the engine's n_batch
-  uint32_t max_seqs = 32;            // --max-seqs: sequences (choices) computed in turn; others wait
-  uint64_t kv_bytes = 0;             // of all pages; 0 = four full contexts, at most half of what memory is left
-  uint32_t max_queue = 512;          // --max-queue: requests that wait; more are refused
-  double queue_timeout_seconds = 0;  // a request that waited that long is refused; 0 = it waits
-  std::string spill_dir;             // --kv-spill-dir: where pages of paused sequences go; "": they are computed again
-  uint64_t spill_bytes = 0;          // --kv-spill-bytes: of them at most; 0 = four times kv_bytes
-  double spill_margin = 1;           // pages are spilled where computing them again takes longer than that many times
-                                     // writing and reading them; 0: always
-  double aging_seconds = 20;         // each such time of waiting counts as one step of priority
-  bool has_prefix_cache = true;      // false: pages are shared only among the choices of a request
+  uint32_t itl_target_ms = 250;       // --itl-target-ms: longest time wanted between two tokens of an answer
+  uint32_t max_batched_tokens = 0;    // --max-batched-tokens: tokens of one step at most; 0 = the engine's n_batch
+  uint32_t max_seqs = 32;             // --max-seqs: sequences (choices) computed in turn; others wait
+  uint64_t kv_bytes = 0;              // of all pages; 0 = four full contexts, at most half of what memory is left
+  uint32_t max_queue = 512;           // --max-queue: requests that wait; more are refused
+  uint32_t max_queue_per_tenant = 0;  // of them, of one tenant; 0 = all
+  double queue_timeout_seconds = 0;   // a request that waited that long is refused; 0 = it waits
+  std::string spill_dir;              // --kv-spill-dir: where pages of paused sequences go; "": they are computed again
+  uint64_t spill_bytes = 0;           // --kv-spill-bytes: of them at most; 0 = four times kv_bytes
+  double spill_margin = 1;            // pages are spilled where computing them again takes longer than that many times
+                                      // writing and reading them; 0: always
+  double aging_seconds = 20;          // each such time of waiting counts as one step of priority
+  bool has_prefix_cache = true;       // false: pages are shared only among the choices of a request
   Speculation speculation = Speculation::ngram;  // --spec
   std::shared_ptr<const Engine> draft;  // -md: a small model of the same vocabulary that guesses too; null: none
   double draft_margin = 1.2;            // as GenerationOptions::draft_margin

@@ -45,6 +45,7 @@ class Scheduler::Loop {
 
   // --- any thread (scheduler.cpp)
   Status check(const GenerateRequest& request) const;
+  void leave_queue_locked(const std::string& tenant);
   RequestFailure busy_locked(std::string why);
   double retry_after_locked() const;
   KvCache make_cache() const;
@@ -139,6 +140,7 @@ class Scheduler::Loop {
   std::unordered_map<RequestId, std::shared_ptr<Request>> open_;
   RequestId last_id_ = 0;
   uint32_t n_queued_ = 0;
+  std::unordered_map<std::string, uint32_t> n_queued_of_;  // by tenant, those with any
   uint64_t n_refused_ = 0;
   double seconds_per_request_ = 1;
   bool is_draining_ = false, refuses_waiting_ = false, is_stopping_ = false;

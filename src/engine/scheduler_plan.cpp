@@ -35,22 +35,28 @@ void Scheduler::Loop::plan() {
 
 void Scheduler::Loop::end_cancelled() {
   const double timeout = options_.queue_timeout_seconds;
+  const auto is_late = [&](const Request& request) {
+    const double limit = request.params.time_limit_seconds;
+    return limit > 0 && seconds_between(request.arrived, began_) > limit;
+  };
   const auto waits_in_vain = [&](const Request& request) {
     if (request.is_taken_up) return false;
     return refuses_waiting_now_ || (timeout > 0 && seconds_between(request.arrived, began_) > timeout);
   };
   std::vector<Request*> ending;
   for (const std::shared_ptr<Request>& request : requests_)
-    if (request->is_cancelled || waits_in_vain(*request)) ending.push_back(request.get());
+    if (request->is_cancelled || waits_in_vain(*request) || is_late(*request)) ending.push_back(request.get());
   for (Request* const request : ending) {
-    if (!request->is_cancelled) {
+    if (!request->is_cancelled && !request->is_taken_up) {
+      const double waited = seconds_between(request->arrived, began_);
       std::string why = refuses_waiting_now_ ? "no more requests are taken up"
-                                             : fmt::format("waited for {} seconds without being taken up", timeout);
+                                             : fmt::format("waited for {:.1f} seconds without being taken up", waited);
       fail_request(*request, {ErrorCode::out_of_memory, std::move(why), nullptr}, true);
       continue;
     }
     for (const auto& choice : request->choices)
-      if (choice->state != State::ended) end_choice(*choice, GenerationEnd::cancelled);
+      if (choice->state != State::ended)
+        end_choice(*choice, request->is_cancelled ? GenerationEnd::cancelled : GenerationEnd::time_limit);
   }
 }
 
@@ -152,7 +158,7 @@ void Scheduler::Loop::start(Request& request) {
   running_.push_back(&first);
   {
     const std::lock_guard lock(mutex_);
-    --n_queued_;
+    leave_queue_locked(request.params.tenant);
   }
 }
 

@@ -298,7 +298,7 @@ void Scheduler::Loop::end_request(Request& request, const RequestFailure* failur
     move_average(seconds_per_request_, seconds_between(std::max(last_end_, request.first_step), now));
     last_end_ = now;
   } else {
-    --n_queued_;
+    leave_queue_locked(request.params.tenant);
   }
   open_.erase(request.id);
   ended_.notify_all();

@@ -9,7 +9,8 @@ std::string_view native_stop_type(GenerationEnd end) {
     case GenerationEnd::end_of_text: return "eos";
     case GenerationEnd::stop_string: return "word";
     case GenerationEnd::token_limit:
-    case GenerationEnd::context_full: return "limit";
+    case GenerationEnd::context_full:
+    case GenerationEnd::time_limit: return "limit";
     case GenerationEnd::cancelled: break;
   }
   return "none";
@@ -80,6 +81,7 @@ std::string AnswerFormat::failed(const ApiError& error) { return "data: " + erro
 std::string server_sent_event(const Json& data) { return "data: " + data.dump() + "\n\n"; }
 
 std::string_view openai_finish_reason(GenerationEnd end) {
+  if (end == GenerationEnd::time_limit) return "timeout";
   return end == GenerationEnd::token_limit || end == GenerationEnd::context_full ? "length" : "stop";
 }
 

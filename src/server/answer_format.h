@@ -107,7 +107,7 @@ std::unique_ptr<AnswerFormat> make_ollama_format(Dialect dialect, AnswerFacts fa
 
 std::string server_sent_event(const Json& data);
 std::string rfc3339(int64_t unix_time);                       // "2031-02-03T04:05:06Z"
-std::string_view openai_finish_reason(GenerationEnd end);     // "stop" or "length"
+std::string_view openai_finish_reason(GenerationEnd end);     // "stop", "length" or "timeout"
 std::string_view openai_finish_reason(const AnswerEnd& end);  // … or "tool_calls"
 
 // {"prompt_n":…,"prompt_ms":…,…}: llama-server's.

@@ -60,7 +60,7 @@ ApiError from_error(const Error& error) {
 
 ApiError from_failure(const RequestFailure& failure) {
   if (!failure.is_busy) return from_error(failure.error);
-  ApiError out = plain_error(503, failure.error.message);
+  ApiError out = plain_error(failure.is_greedy ? 429 : 503, failure.error.message);
   out.retry_after_seconds = std::max(1.0, failure.retry_after_seconds);
   return out;
 }

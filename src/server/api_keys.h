@@ -25,6 +25,7 @@ class ApiKeys {
   static Result<ApiKeys> parse(std::string_view text);
 
   bool empty() const { return hashes_.empty(); }
+  size_t size() const { return hashes_.size(); }
   // Whose request this is: "key 1", "key 2", … in the file's order; "" when no key is needed; nothing for a wrong or
   // absent one. Reads "Authorization: Bearer KEY" and "x-api-key: KEY". Takes as long for one key as for another.
   std::optional<std::string> owner(const RequestHead& head) const;

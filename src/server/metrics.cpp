@@ -19,7 +19,7 @@ constexpr double kTokenGapBounds[] = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 
 constexpr double kRequestBounds[] = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
                                      30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
 
-constexpr std::string_view kEndNames[] = {"stop", "stop", "length", "length", "abort"};
+constexpr std::string_view kEndNames[] = {"stop", "stop", "length", "length", "abort", "timeout"};
 
 void head(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
   fmt::format_to(std::back_inserter(out), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
@@ -155,7 +155,7 @@ std::string Metrics::page(std::string_view model, const SchedulerStats* schedule
     if (n_by_status_[status] > 0)
       fmt::format_to(to, "tamis_http_requests_total{{{},code=\"{}\"}} {}\n", labels, status, n_by_status_[status]);
   head(out, "vllm:request_success_total", "counter", "Finished answers by reason.");
-  for (const std::string_view reason : {"stop", "length", "abort"}) {
+  for (const std::string_view reason : {"stop", "length", "abort", "timeout"}) {
     uint64_t n = 0;
     for (size_t i = 0; i < n_by_end_.size(); ++i) n += kEndNames[i] == reason ? n_by_end_[i] : 0;
     fmt::format_to(to, "vllm:request_success_total{{{},finished_reason=\"{}\"}} {}\n", labels, reason, n);

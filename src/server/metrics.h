@@ -46,7 +46,7 @@ class Metrics {
   static constexpr size_t kNStatuses = 600;
   mutable std::mutex mutex_;
   std::array<uint64_t, kNStatuses> n_by_status_{};
-  std::array<uint64_t, 5> n_by_end_{};  // by GenerationEnd
+  std::array<uint64_t, 6> n_by_end_{};  // by GenerationEnd
   Histogram first_token_, token_gap_, queue_, whole_;
 };
 

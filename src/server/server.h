@@ -40,7 +40,8 @@ struct ServerOptions {
   std::string version;           // of the program
   AccessLog access_log = AccessLog::off;
   uint32_t n_workers = 2;
-  double stuck_after_seconds = 60;  // without a step while requests wait for one: then /health says 503
+  double request_timeout_seconds = 0;  // from a request's first byte; then its answer ends as it is; 0 = none
+  double stuck_after_seconds = 60;     // without a step while requests wait for one: then /health says 503
 };
 
 class Server : private HttpHandler {

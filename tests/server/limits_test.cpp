@@ -1,10 +1,11 @@
-// What happens to a request when there is no memory for it.
+// What a request may take: time, and memory that is not there.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <thread>
 
 #include "cpu/backend.h"
 #include "formats/json.h"
@@ -35,6 +36,7 @@ namespace tamis::server {
 namespace {
 
 using test::HttpAnswer;
+using test::milliseconds;
 
 class Limits : public testing::Test {
  protected:
@@ -58,8 +60,8 @@ class Limits : public testing::Test {
     server_.reset();
     model_.reset();
   }
-  HttpAnswer complete(const Json& body) const {
-    return test::ask(server_->port(), test::json_post("/v1/completions", body.dump()));
+  HttpAnswer complete(const Json& body, std::string_view headers = "") const {
+    return test::ask(server_->port(), test::json_post("/v1/completions", body.dump(), headers));
   }
   static Json body(size_t n_prompt, int n_tokens) {
     Json out = Json::object();
@@ -70,6 +72,42 @@ class Limits : public testing::Test {
   std::unique_ptr<Server> server_;
   std::shared_ptr<const ServedModel> model_;
 };
+
+// Makes every step take a millisecond at least.
+class Brake : public GenerateListener {
+ public:
+  void on_token(const TokenEvent&) override { std::this_thread::sleep_for(milliseconds(1)); }
+  void on_choice_end(const ChoiceEnd&) override {}
+  void on_end(const RequestReport&) override {}
+};
+
+TEST_F(Limits, ATimeLimitEndsAnAnswer) {  // promise 19
+  start();
+  GenerateRequest slow;
+  slow.prompt = {65};
+  slow.ignore_eos = true;
+  ASSERT_TRUE(model_->scheduler->submit(slow, std::make_shared<Brake>()));
+  const HttpAnswer answer = complete(body(10, 4000), "X-Request-Timeout: 1.5\r\n");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const auto json = Json::parse(answer.body);
+  ASSERT_TRUE(json);
+  EXPECT_EQ(json->find("choices")->as_array()[0].find("finish_reason")->as_string(), "timeout");
+  EXPECT_LT(json->find("usage")->find("completion_tokens")->as_int(), 4000);
+  for (const char* const wrong : {"-1", "0", "x", "1s", "1e9", "nan", ""})
+    EXPECT_EQ(complete(body(10, 1), fmt::format("X-Request-Timeout: {}\r\n", wrong)).status, 400) << wrong;
+}
+
+TEST_F(Limits, TheServerMayHaveATimeLimit) {  // promise 19
+  ServerOptions options;
+  options.request_timeout_seconds = 1.5;
+  start(std::move(options));
+  GenerateRequest slow;
+  slow.prompt = {65};
+  slow.ignore_eos = true;
+  ASSERT_TRUE(model_->scheduler->submit(slow, std::make_shared<Brake>()));
+  const HttpAnswer answer = complete(body(10, 4000), "X-Request-Timeout: 100\r\n");  // no more than the server's
+  EXPECT_NE(answer.body.find("\"timeout\""), std::string::npos) << answer.body;
+}
 
 TEST_F(Limits, ARequestWithoutMemoryFailsAlone) {  // promise 20
   start();
