@@ -32,7 +32,8 @@ void add_bias(Fields& fields, const CallLimits& limits, std::optional<int64_t> i
 
 }  // namespace
 
-std::optional<std::string> content_text(Fields& fields, const std::string& place, const Json& content) {
+std::optional<std::string> content_text(Fields& fields, const std::string& place, const Json& content,
+                                        std::initializer_list<std::string_view> types) {
   if (content.is_string()) return content.as_string();
   if (!content.is_array()) {
     fields.fail(place, fmt::format("got {}, expected a string or an array of text parts", kind_of(content)));
@@ -43,10 +44,13 @@ std::optional<std::string> content_text(Fields& fields, const std::string& place
     const Json& part = content.as_array()[i];
     const Json* const type = part.find("type");
     const Json* const piece = part.find("text");
-    const bool is_text = type != nullptr && type->is_string() && type->as_string() == "text";
+    const bool is_text =
+        type != nullptr && std::ranges::any_of(types, [&](std::string_view each) { return *type == Json(each); });
     if (!is_text || piece == nullptr || !piece->is_string()) {
+      std::string names;
+      for (const std::string_view each : types) names += fmt::format("{}\"{}\"", names.empty() ? "" : " or ", each);
       fields.fail(fmt::format("{}[{}]", place, i),
-                  "expected {\"type\": \"text\", \"text\": …}: only text is supported");
+                  fmt::format(R"(expected {{"type": {}, "text": …}}: only text is supported)", names));
       return std::nullopt;
     }
     if (i > 0) text += "\n";

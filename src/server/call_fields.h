@@ -29,8 +29,9 @@ void set_form(Fields& fields, std::string_view field, GrammarSpec spec, Generati
 // "messages" into call.messages (message_fields.cpp).
 void read_messages(Fields& fields, GenerationCall& call);
 
-// Content of a message: a text, or parts of type "text". Nothing after a fault, which is in `fields`.
-std::optional<std::string> content_text(Fields& fields, const std::string& place, const Json& content);
+// Content of a message: a text, or parts of one of these types. Nothing after a fault, which is in `fields`.
+std::optional<std::string> content_text(Fields& fields, const std::string& place, const Json& content,
+                                        std::initializer_list<std::string_view> types = {"text"});
 
 // "chat_template_kwargs": variables of their own, never those that tamis sets.
 void read_template_kwargs(Fields& fields, GenerationCall& call);

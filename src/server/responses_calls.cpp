@@ -16,30 +16,6 @@ Json message(std::string_view role, std::string_view content) {
   return out.set("role", role).set("content", content);
 }
 
-// A text, or parts of it. Nothing after a fault, which is in `fields`.
-std::optional<std::string> item_text(Fields& fields, const std::string& place, const Json& content) {
-  if (content.is_string()) return content.as_string();
-  if (!content.is_array()) {
-    fields.fail(place, fmt::format("got {}, expected a string or an array of text parts", kind_of(content)));
-    return std::nullopt;
-  }
-  std::string text;
-  for (size_t i = 0; i < content.as_array().size(); ++i) {
-    const Json& part = content.as_array()[i];
-    const Json* const type = part.find("type");
-    const Json* const piece = part.find("text");
-    const bool is_text = type != nullptr && (*type == Json("input_text") || *type == Json("output_text"));
-    if (!is_text || piece == nullptr || !piece->is_string()) {
-      fields.fail(fmt::format("{}[{}]", place, i),
-                  R"(expected {"type": "input_text", "text": …} or "output_text": only text is supported)");
-      return std::nullopt;
-    }
-    if (i > 0) text += "\n";
-    text += piece->as_string();
-  }
-  return text;
-}
-
 // What may stand in "input": a message (its type may be left out), as clients write it or as an answer held it.
 void read_message_item(Fields& fields, const std::string& place, const Json& item, Json& messages) {
   Fields inner(item, place + ".");
@@ -51,7 +27,7 @@ void read_message_item(Fields& fields, const std::string& place, const Json& ite
   const Json* const content = inner.any("content");
   if (content == nullptr) {
     inner.fail("content", "is missing");
-  } else if (const auto text = item_text(inner, "content", *content)) {
+  } else if (const auto text = content_text(inner, "content", *content, {"input_text", "output_text"})) {
     messages.push_back(message(role == "developer" ? "system" : role, *text));
   }
   fields.finish_inner(inner);
