@@ -22,11 +22,14 @@ constexpr size_t kLargeBytes = 4096;
 
 }  // namespace
 
-// Never inlined: GCC would take each for the partner of the other's malloc or free.
+// Never inlined: GCC would take each for the partner of the other's malloc or free. The nothrow one is here because a
+// sanitizer's own would not go with this delete.
+[[gnu::noinline]] void* operator new(size_t n_bytes, const std::nothrow_t&) noexcept {
+  if (n_bytes >= kLargeBytes && !is_spared && g_n_until_failure >= 0 && g_n_until_failure-- == 0) return nullptr;
+  return std::malloc(n_bytes);
+}
 [[gnu::noinline]] void* operator new(size_t n_bytes) {
-  if (n_bytes >= kLargeBytes && !is_spared && g_n_until_failure >= 0 && g_n_until_failure-- == 0)
-    throw std::bad_alloc();
-  if (void* const bytes = std::malloc(n_bytes)) return bytes;
+  if (void* const bytes = operator new(n_bytes, std::nothrow)) return bytes;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* bytes) noexcept { std::free(bytes); }
