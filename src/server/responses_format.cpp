@@ -63,9 +63,9 @@ class ResponsesFormat : public AnswerFormat {
  private:
   std::string_view status() const { return openai_finish_reason(end_) == "length" ? "incomplete" : "completed"; }
 
-  Json given(std::string_view name, Json otherwise) const {
+  Json given(std::string_view name, const Json& otherwise) const {
     const Json* const found = facts_.repeated.find(name);
-    return found == nullptr ? std::move(otherwise) : *found;
+    return found == nullptr ? otherwise : *found;
   }
 
   // Without an end: what is known from the start.
