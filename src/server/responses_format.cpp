@@ -80,7 +80,7 @@ class ResponsesFormat : public AnswerFormat {
     out.set("max_output_tokens", given("max_output_tokens", Json())).set("model", facts_.model);
     out.set("output", Json::array()).set("parallel_tool_calls", true).set("previous_response_id", Json());
     out.set("reasoning", std::move(reasoning)).set("store", false);
-    out.set("temperature", given("temperature", Json())).set("text", given("text", std::move(text)));
+    out.set("temperature", given("temperature", Json())).set("text", given("text", text));
     out.set("tool_choice", "auto").set("tools", Json::array()).set("top_p", given("top_p", Json()));
     return out.set("truncation", "disabled").set("usage", Json()).set("metadata", given("metadata", Json::object()));
   }

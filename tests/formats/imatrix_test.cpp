@@ -39,7 +39,7 @@ std::string written(const Imatrix& imatrix, ImatrixFormat format) {
 }
 
 // A .dat file by hand.
-std::string dat_entry(std::string_view name, int32_t n_calls, std::vector<float> values) {
+std::string dat_entry(std::string_view name, int32_t n_calls, const std::vector<float>& values) {
   std::string out = le<int32_t>(static_cast<int32_t>(name.size())) + std::string(name) + le(n_calls);
   out += le<int32_t>(static_cast<int32_t>(values.size()));
   for (const float value : values) out += le(value);
