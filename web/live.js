@@ -71,6 +71,7 @@ class Live extends HTMLElement {
       this.trouble.textContent = "";
     } catch (error) {
       this.trouble.textContent = error.message;
+      if (error.status === 401) this.stop(); // asked again each second, the server would take it for guessing
     }
   }
 

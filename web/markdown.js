@@ -6,12 +6,13 @@ import { copyText, element, iconButton } from "./dom.js";
 const MAX_DEPTH = 12;
 const MAX_SPAN = 4000; // characters between an opening mark and its closing one
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+// Each takes time in proportion to its line: no two parts of one could share a run of blanks.
+const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/; // then the language, between blanks
+const HEADING = /^ {0,3}(#{1,6})(?:\s+(\S.*)?)?$/; // then its text, with blanks and #s behind it
 const RULE = /^ {0,3}([-*_])\s*(?:\1\s*){2,}$/;
 const ITEM = /^(\s*)(?:([-*+])|(\d{1,9})[.)])(\s+|$)/;
 const QUOTE = /^ {0,3}> ?/;
-const DIVIDER = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const DIVIDER = /^\s*(?:\|\s*)?:?-+:?(?:\s*\|\s*:?-+:?)*\s*(?:\|\s*)?$/;
 
 // Shows `text` in `place`. Blocks that were there before and have not changed stay as they are, so that a stream costs its last
 // block only, and what is selected or focused stays so.
@@ -43,6 +44,14 @@ function splitBlocks(lines) {
 
 function isTable(lines, at) {
   return at + 1 < lines.length && lines[at].includes("|") && DIVIDER.test(lines[at + 1]) && lines[at + 1].includes("-");
+}
+
+// Without the #s that may close it, which stand behind a blank.
+function headingText(behind) {
+  const text = behind.trimEnd();
+  let end = text.length;
+  while (end > 0 && text[end - 1] === "#") --end;
+  return end === 0 || /\s/.test(text[end - 1]) ? text.slice(0, end).trimEnd() : text;
 }
 
 // The line after the block that begins at `at`.
@@ -95,7 +104,7 @@ function block(lines, depth) {
   const fence = FENCE.exec(first);
   if (fence) return codeBlock(lines, fence);
   const heading = HEADING.exec(first);
-  if (heading) return element(`h${heading[1].length}`, {}, ...inline(heading[2], 0));
+  if (heading) return element(`h${heading[1].length}`, {}, ...inline(headingText(heading[2] ?? ""), 0));
   if (RULE.test(first)) return element("hr");
   if (depth < MAX_DEPTH) {
     if (QUOTE.test(first)) return element("blockquote", {}, ...blocks(lines.map((line) => line.replace(QUOTE, "")), depth + 1));
@@ -121,7 +130,7 @@ function codeBlock(lines, fence) {
     const isCopied = await copyText(text);
     copy.setAttribute("aria-label", isCopied ? "Copied" : "The browser does not allow copying");
   });
-  return element("div", { class: "code" }, element("div", { class: "head" }, element("span", {}, fence[2] || "code"), copy),
+  return element("div", { class: "code" }, element("div", { class: "head" }, element("span", {}, fence[2].trim().split(/\s/, 1)[0] || "code"), copy),
                  element("pre", { tabindex: "0", "aria-label": "Code" }, element("code", {}, text)));
 }
 

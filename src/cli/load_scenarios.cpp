@@ -116,7 +116,10 @@ class Attack {
     run_.send(
         stream, message, [this, stream](const LoadTrace&) { on_piece(stream); },
         [this, stream](const LoadTrace& trace) {
-          if (trace.is_answered()) start_stream(stream);  // one that failed is told of, not tried again
+          if (trace.is_answered()) return start_stream(stream);  // one that failed is told of, not tried again
+          if (has_attacked_ || is_over_) return;
+          is_over_ = true;  // without all streams there is nothing to measure
+          run_.client().cancel_all();
         });
   }
 

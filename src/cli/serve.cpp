@@ -112,23 +112,25 @@ Status announce(const std::string& url, bool as_json) {
 
 // What SIGHUP asks for: keys and certificate anew. What cannot be read stays as it was.
 void reload(const Args& args, server::Server& serving) {
+  bool is_all_read = true;
   if (args.has("--api-key-file")) {
     auto keys = server::ApiKeys::read(args.text("--api-key-file"));
+    is_all_read = keys.has_value();
     if (keys)
       serving.set_keys(*std::move(keys));
     else
       log_warning("the keys stay as they were: {}", keys.error().to_string());
   }
-  if (const Status read = serving.reload_tls(); !read)
+  if (const Status read = serving.reload_tls(); !read) {
+    is_all_read = false;
     log_warning("the certificate stays as it was: {}", read.error().to_string());
-  log_line(LogLevel::info, "keys and certificate are read again");
+  }
+  if (is_all_read) log_line(LogLevel::info, "keys and certificate are read again");
 }
 
 // Until a signal says to end.
-void serve_until_stopped(const Args& args, server::Server& serving) {
+void serve_until_stopped(const Args& args, server::Server& serving, std::atomic<bool>* hangup) {
   const std::atomic<bool>& stop = stop_flag();
-  const bool can_reload = args.has("--api-key-file") || args.has("--tls-cert");
-  std::atomic<bool>* const hangup = can_reload ? &hangup_flag() : nullptr;
   while (!stop.load()) {
     std::this_thread::sleep_for(kPollTime);
     if (hangup != nullptr && hangup->exchange(false)) reload(args, serving);
@@ -136,6 +138,9 @@ void serve_until_stopped(const Args& args, server::Server& serving) {
 }
 
 Result<int> run_serve(const Args& args) {
+  const bool can_reload = args.has("--api-key-file") || args.has("--tls-cert");
+  // From the beginning: a SIGHUP while the model is loaded is no end.
+  std::atomic<bool>* const hangup = can_reload ? &hangup_flag() : nullptr;
   TAMIS_TRY(server::ServerOptions options, server_options(args));
   TAMIS_TRY(SchedulerOptions scheduling, scheduler_options(args));
   if (options.keys.size() > 1) scheduling.max_queue_per_tenant = (scheduling.max_queue + 1) / 2;
@@ -155,7 +160,7 @@ Result<int> run_serve(const Args& args) {
   serving->set_model(model);
   stop_flag();
   TAMIS_TRY_STATUS(announce(serving->url(), args.flag("--json")));
-  serve_until_stopped(args, *serving);
+  serve_until_stopped(args, *serving, hangup);
 
   log_info("shutting down; a second signal ends at once");
   if (!serving->drain(args.real("--drain-timeout"))) log_warning("some requests were cut short");

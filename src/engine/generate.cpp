@@ -195,11 +195,11 @@ Status generate_tokens(AnswerRows& rows, const Tokenizer& tokenizer, SamplerChai
       break;
     }
     if (grammar.must_end()) break;
-    if (is_enough()) continue;
     if (rows.is_full()) {
       out.end = GenerationEnd::context_full;
       break;
     }
+    if (is_enough()) continue;
     TAMIS_TRY_STATUS(rows.next(id));
   }
   rows.finish();

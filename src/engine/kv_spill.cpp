@@ -52,13 +52,17 @@ std::shared_ptr<SpilledPages> KvSpill::write(std::vector<KvPage> pages, size_t f
   if (pages.empty() || pages.size() > free_.size()) return nullptr;
   auto spilled = std::make_shared<SpilledPages>(first_page, n_tokens);
   spilled->places_.assign(free_.end() - static_cast<ptrdiff_t>(pages.size()), free_.end());
-  kept_.push_back(spilled);
-  free_.resize(free_.size() - pages.size());
-  n_leaving_ += pages.size();
+  const size_t n = pages.size();
   spilled->pages_ = std::move(pages);
-  const std::lock_guard lock(mutex_);
-  queue_.push_back(spilled.get());
+  kept_.reserve(kept_.size() + 1);
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(spilled.get());
+  }
   wake_.notify_all();
+  kept_.push_back(spilled);  // nothing from here on needs memory
+  free_.resize(free_.size() - n);
+  n_leaving_ += n;
   return spilled;
 }
 

@@ -32,6 +32,7 @@ class ReasoningGate {
   bool may_begin() const { return state_ == State::before && text_.empty(); }
   // Goes on by a token. `bytes`: what it stands for, control tokens by their names.
   void accept(std::string_view bytes);
+  void close() { state_ = State::closed; }  // there will be no reasoning from here on
 
  private:
   enum class State : uint8_t { before, open, closed };

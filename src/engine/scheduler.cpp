@@ -171,18 +171,18 @@ RequestFailure Scheduler::Loop::busy_locked(std::string why) {
 
 tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest params,
                                                                 std::shared_ptr<GenerateListener> listener) {
-  const auto refused = [this](Error error) {
+  if (const Status status = check(params); !status) {
     const std::lock_guard lock(mutex_);
     ++n_refused_;
-    return tl::unexpected(RequestFailure{.error = std::move(error)});
-  };
-  if (const Status status = check(params); !status) return refused(status.error());
+    return tl::unexpected(RequestFailure{.error = status.error()});
+  }
+  const std::string tenant = params.tenant;
   {  // before the work that a full queue should not cost
     const std::lock_guard lock(mutex_);
     if (is_draining_) return tl::unexpected(busy_locked(kNoMore));
     if (n_queued_ >= options_.max_queue)
       return tl::unexpected(busy_locked(fmt::format("{} requests wait already", n_queued_)));
-    uint32_t& n_own = n_queued_of_[params.tenant];
+    uint32_t& n_own = n_queued_of_[tenant];
     if (options_.max_queue_per_tenant > 0 && n_own >= options_.max_queue_per_tenant) {
       auto refusal = busy_locked(fmt::format("{} requests of this key wait already", n_own));
       refusal.is_greedy = true;
@@ -191,6 +191,36 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
     ++n_queued_;
     ++n_own;
   }
+  // Gives the place back wherever this ends without a request in the queue, an end of memory included.
+  struct Place {
+    Loop& loop;
+    const std::string& tenant;
+    bool is_kept = false;
+    ~Place() {
+      if (is_kept) return;
+      const std::lock_guard lock(loop.mutex_);
+      loop.leave_queue_locked(tenant);
+    }
+  } place{*this, tenant};
+  auto request = make_request(std::move(params), std::move(listener));
+  const std::lock_guard lock(mutex_);
+  if (!request) {
+    ++n_refused_;
+    return tl::unexpected(RequestFailure{.error = std::move(request).error()});
+  }
+  if (is_draining_) return tl::unexpected(busy_locked(kNoMore));
+  inbox_.reserve(inbox_.size() + 1);
+  (*request)->id = ++last_id_;
+  if (open_.empty()) progress_ = Clock::now();
+  open_.emplace((*request)->id, *request);
+  inbox_.push_back(*request);
+  place.is_kept = true;
+  wake_.notify_all();
+  return (*request)->id;
+}
+
+Result<std::shared_ptr<Scheduler::Loop::Request>> Scheduler::Loop::make_request(
+    GenerateRequest params, std::shared_ptr<GenerateListener> listener) {
   auto request = std::make_shared<Request>();
   request->params = std::move(params);
   request->listener = std::move(listener);
@@ -198,27 +228,10 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
   request->report.n_prompt = request->params.prompt.size();
   request->n_open = request->params.n_choices;
   for (uint32_t i = 0; i < request->params.n_choices; ++i) {
-    auto sequence = Sequence::create(*request, i, *engine_, make_cache());
-    if (!sequence) {
-      {
-        const std::lock_guard lock(mutex_);
-        leave_queue_locked(request->params.tenant);
-      }
-      return refused(sequence.error());
-    }
-    request->choices.push_back(*std::move(sequence));
+    TAMIS_TRY(auto sequence, Sequence::create(*request, i, *engine_, make_cache()));
+    request->choices.push_back(std::move(sequence));
   }
-  const std::lock_guard lock(mutex_);
-  if (is_draining_) {
-    leave_queue_locked(request->params.tenant);
-    return tl::unexpected(busy_locked(kNoMore));
-  }
-  request->id = ++last_id_;
-  if (open_.empty()) progress_ = Clock::now();
-  open_.emplace(request->id, request);
-  inbox_.push_back(request);
-  wake_.notify_all();
-  return request->id;
+  return request;
 }
 
 void Scheduler::Loop::cancel(RequestId id) {
@@ -270,14 +283,21 @@ bool Scheduler::Loop::wait_for_work() {
   std::unique_lock lock(mutex_);
   wake_.wait(lock, [this] { return is_stopping_ || !inbox_.empty() || !requests_.empty(); });
   requests_.reserve(requests_.size() + inbox_.size());
-  for (std::shared_ptr<Request>& request : inbox_) {
+  while (!inbox_.empty()) {  // one by one: where memory ends, the rest stays
+    const std::shared_ptr<Request>& request = inbox_.front();
+    published_sequences_.reserve(published_sequences_.size() + request->choices.size());
     share_.arrive(request->params.tenant);
     note_sequences(*request, published_sequences_);
-    requests_.push_back(std::move(request));
+    requests_.push_back(request);
+    inbox_.erase(inbox_.begin());
   }
-  inbox_.clear();
   refuses_waiting_now_ = refuses_waiting_;
   return !requests_.empty();
+}
+
+bool Scheduler::Loop::has_arrivals() const {
+  const std::lock_guard lock(mutex_);
+  return is_stopping_ || !inbox_.empty();
 }
 
 void Scheduler::Loop::run() {
@@ -292,7 +312,7 @@ void Scheduler::Loop::run() {
     }
     ended_requests_.clear();
     // Nobody is left to wait for what is still being written.
-    while (spill_ != nullptr && requests_.empty() && spill_->is_busy()) spill_->wait();
+    while (spill_ != nullptr && requests_.empty() && spill_->is_busy() && !has_arrivals()) spill_->wait();
     if (spill_ != nullptr && requests_.empty()) spill_->collect();
     publish_stats();
   }

@@ -1,7 +1,7 @@
 // The step loop behind a Scheduler: what requests there are, who takes part in a step, and what becomes of it. Private
 // to the scheduler. scheduler.cpp is what callers see of it, scheduler_plan.cpp chooses a step's tokens and their
-// pages, scheduler_spill.cpp moves pages to a file and back, scheduler_step.cpp
-// computes the step and tells the listeners.
+// pages, scheduler_spill.cpp moves pages to a file and back, scheduler_step.cpp computes the step and tells the
+// listeners.
 #pragma once
 
 #include <condition_variable>
@@ -52,7 +52,9 @@ class Scheduler::Loop {
 
   // --- the step thread (scheduler.cpp)
   void run();
+  Result<std::shared_ptr<Request>> make_request(GenerateRequest params, std::shared_ptr<GenerateListener> listener);
   bool wait_for_work();
+  bool has_arrivals() const;  // or the end
   void publish_stats();
 
   // --- the step thread: who takes part (scheduler_plan.cpp)

@@ -113,7 +113,10 @@ std::string ScheduledSequence::text_of(TokenId id) {
 // Takes a token into what the answer must be.
 Status ScheduledSequence::follow_form(TokenId id) {
   const bool was_reasoning = reasoning_ && reasoning_->is_open();
-  if (reasoning_) reasoning_->accept(tokenizer_.token_bytes(id, true));
+  if (reasoning_ && grammar_ && !was_reasoning && id != request.params.reasoning->begin_token)
+    reasoning_->close();  // the grammar's text, whatever it looks like
+  else if (reasoning_)
+    reasoning_->accept(tokenizer_.token_bytes(id, true));
   const bool is_reasoning = reasoning_ && reasoning_->is_open();
   if (!grammar_ || was_reasoning || is_reasoning) return {};
   TAMIS_TRY_STATUS(grammar_->accept(id));

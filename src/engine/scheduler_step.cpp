@@ -61,31 +61,31 @@ void Scheduler::Loop::begin_masks() {
 }
 
 Result<std::vector<float>> Scheduler::Loop::forward(std::span<Sequence* const> sequences) {
-  std::vector<TokenId> tokens;
-  std::vector<KvSlot> slots;
-  std::vector<uint32_t> rows;
-  for (Sequence* const sequence : sequences) {
-    const uint32_t begin = sequence->n_computed();
-    for (uint32_t i = 0; i < sequence->n_in_step; ++i) {
-      const size_t at = begin + i, n_known = sequence->tokens.size();
-      tokens.push_back(at < n_known ? sequence->tokens[at] : sequence->guess[at - n_known]);
-      slots.push_back({&sequence->cache, begin + i});
-      if (at + 1 >= n_known) rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
-    }
-  }
-  const bool keeps_hidden =
-      std::ranges::any_of(sequences, [](const Sequence* each) { return each->request.params.pooling.has_value(); });
-  Probe probe;
-  if (keeps_hidden) {
-    probe = [&](std::string_view name, int32_t, TensorView states) {
-      if (name == "output_norm" && states.n_rows == tokens.size()) keep_hidden(sequences, states);
-    };
-  }
   try {
+    std::vector<TokenId> tokens;
+    std::vector<KvSlot> slots;
+    std::vector<uint32_t> rows;
+    for (Sequence* const sequence : sequences) {
+      const uint32_t begin = sequence->n_computed();
+      for (uint32_t i = 0; i < sequence->n_in_step; ++i) {
+        const size_t at = begin + i, n_known = sequence->tokens.size();
+        tokens.push_back(at < n_known ? sequence->tokens[at] : sequence->guess[at - n_known]);
+        slots.push_back({&sequence->cache, begin + i});
+        if (at + 1 >= n_known) rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
+      }
+    }
+    const bool keeps_hidden =
+        std::ranges::any_of(sequences, [](const Sequence* each) { return each->request.params.pooling.has_value(); });
+    Probe probe;
+    if (keeps_hidden) {
+      probe = [&](std::string_view name, int32_t, TensorView states) {
+        if (name == "output_norm" && states.n_rows == tokens.size()) keep_hidden(sequences, states);
+      };
+    }
     return engine_->forward({.tokens = tokens, .slots = slots, .logits_rows = rows, .keeps_all_rows = keeps_hidden},
                             probe);
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, "no memory for a step of {} tokens", tokens.size());
+  } catch (const std::bad_alloc&) {  // not past step(), which has masks made meanwhile
+    return fail(ErrorCode::out_of_memory, "no memory for a step");
   }
 }
 

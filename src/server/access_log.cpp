@@ -12,9 +12,7 @@ namespace {
 
 constexpr size_t kMaxPathBytes = 256;
 
-std::string or_dash(std::string_view text) {
-  return text.empty() ? "-" : escape_for_display(text.substr(0, kMaxPathBytes));
-}
+std::string or_dash(std::string_view text) { return text.empty() ? "-" : escape_for_display(text, kMaxPathBytes); }
 
 std::string text_line(const Answered& answered, int64_t unix_time) {
   std::string out =

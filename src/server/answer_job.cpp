@@ -72,7 +72,10 @@ void AnswerJob::tell_apart(AnswerToken& token) {
 void AnswerJob::tell_apart(AnswerEnd& end) {
   if (parsers_.empty()) return;
   AnswerParser& parser = parsers_[end.choice_idx];
+  const bool is_own_stop = !setup_.plan.own_stop.empty() && end.stop_string == setup_.plan.own_stop;
   end.pieces = parser.push(end.text);
+  if (is_own_stop)  // a call's end: part of the call
+    for (AnswerPiece& piece : parser.push(end.stop_string)) append_piece(end.pieces, std::move(piece));
   for (AnswerPiece& piece : parser.finish()) append_piece(end.pieces, std::move(piece));
   end.text.clear();
   for (const AnswerPiece& piece : end.pieces) {
@@ -80,7 +83,7 @@ void AnswerJob::tell_apart(AnswerEnd& end) {
     n_calls_[end.choice_idx] += piece.kind == AnswerPiece::Kind::call_end && piece.is_whole ? 1 : 0;
   }
   end.n_calls = n_calls_[end.choice_idx];
-  if (setup_.plan.own_stop.empty() || end.stop_string != setup_.plan.own_stop) return;
+  if (!is_own_stop) return;
   end.end = GenerationEnd::end_of_text;
   end.stop_string.clear();
 }

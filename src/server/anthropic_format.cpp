@@ -90,7 +90,7 @@ class AnthropicFormat : public AnswerFormat {
 
   static void set_reason(Json& out, const AnswerEnd& end) {
     const bool has_stopped = end.end == GenerationEnd::stop_string && end.n_calls == 0;
-    const bool is_cut = openai_finish_reason(end.end) == "length";
+    const bool is_cut = openai_finish_reason(end.end) != "stop";
     out.set("stop_reason", is_cut            ? "max_tokens"
                            : end.n_calls > 0 ? "tool_use"
                            : has_stopped     ? "stop_sequence"

@@ -11,6 +11,8 @@
 namespace tamis::server {
 namespace {
 
+constexpr std::string_view kTimeIsOver = "the request's time is over";
+
 bool is_ids(const Json& value) {
   return value.is_array() && !value.as_array().empty() && value.as_array().front().is_number();
 }
@@ -97,6 +99,7 @@ class EmbeddingJob::Listener : public GenerateListener {
   void on_token(const TokenEvent&) override {}
   void on_choice_end(const ChoiceEnd& event) override {
     if (event.end == GenerationEnd::cancelled) done_.failure = plain_error(503, "the server is shutting down");
+    if (event.end == GenerationEnd::time_limit) done_.failure = plain_error(503, kTimeIsOver);
   }
   void on_embedding(std::span<const float> values) override { done_.values.assign(values.begin(), values.end()); }
   void on_end(const RequestReport& report) override {
@@ -162,6 +165,11 @@ void EmbeddingJob::submit_more() {
     request.prompt = std::move(setup_.prompts[idx]);
     request.pooling = setup_.pooling;
     request.tenant = setup_.tenant;
+    if (setup_.deadline) {
+      const std::chrono::duration<double> left = *setup_.deadline - std::chrono::steady_clock::now();
+      if (left.count() <= 0) return fail(plain_error(503, kTimeIsOver));
+      request.time_limit_seconds = left.count();
+    }
     const auto id = model->scheduler->submit(std::move(request), std::make_shared<Listener>(shared_from_this(), idx));
     if (!id) return fail(from_failure(id.error()));
     running_.push_back(*id);

@@ -2,8 +2,10 @@
 // time. Beside the answers of generated text (answer_job).
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,7 @@ class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
     bool is_base64 = false;
     std::vector<std::vector<TokenId>> prompts;
     size_t n_at_once = 1;
+    std::optional<std::chrono::steady_clock::time_point> deadline;  // of all inputs together
   };
   explicit EmbeddingJob(Setup setup) : setup_(std::move(setup)), items_(setup_.prompts.size()) {}
   void start();  // once; the reply is answered later

@@ -101,9 +101,12 @@ void MessageReader::add_result(const std::string& place, std::string id, std::st
     return !call.is_answered && (id.empty() ? name.empty() || call.name == name : call.id == id);
   };
   // The last call of that id: some clients count from 0 in every turn. Without an id, the first that is open.
-  const auto last = std::find_if(calls_.rbegin(), calls_.rend(), fits);
-  const auto first = std::find_if(calls_.begin(), calls_.end(), fits);
-  Call* const found = first == calls_.end() ? nullptr : id.empty() ? &*first : &*last;
+  Call* found = nullptr;
+  if (id.empty()) {
+    if (const auto first = std::find_if(calls_.begin(), calls_.end(), fits); first != calls_.end()) found = &*first;
+  } else if (const auto last = std::find_if(calls_.rbegin(), calls_.rend(), fits); last != calls_.rend()) {
+    found = &*last;
+  }
   if (found == nullptr) {
     const bool is_repeated =
         std::any_of(calls_.begin(), calls_.end(), [&](const Call& call) { return !id.empty() && call.id == id; });
@@ -119,6 +122,10 @@ void MessageReader::add_result(const std::string& place, std::string id, std::st
 Json MessageReader::add_call(const std::string& place, std::string id, const std::string& name, Json arguments) {
   if (name.empty()) {
     fail(place + ".name", "expected the name of a tool");
+    return {};
+  }
+  if (calls_.size() == GenerationCall::kMaxMessages) {
+    fail(place, fmt::format("expected at most {} calls in all", GenerationCall::kMaxMessages));
     return {};
   }
   if (id.empty()) id = fmt::format("{:09}", calls_.size());
@@ -195,8 +202,9 @@ void MessageReader::read_blocks(const std::string& place, const std::string& rol
     } else if (type == "thinking" && is_answer) {
       reasoning += text_member(block, "thinking");
     } else if (type != "redacted_thinking" || !is_answer) {
-      const auto piece = content_text(fields_, place, Json(Json::Array{block}));
-      if (!piece) return fail(at, "expected a block that this role may have");
+      const Json* const piece = block.find("text");
+      if (type != "text" || piece == nullptr || !piece->is_string())
+        return fail(at, "expected a block that this role may have");
       text.push_back(block);
     }
   }

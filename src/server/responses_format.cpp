@@ -61,7 +61,7 @@ class ResponsesFormat : public AnswerFormat {
   }
 
  private:
-  std::string_view status() const { return openai_finish_reason(end_) == "length" ? "incomplete" : "completed"; }
+  std::string_view status() const { return openai_finish_reason(end_) == "stop" ? "completed" : "incomplete"; }
 
   Json given(std::string_view name, const Json& otherwise) const {
     const Json* const found = facts_.repeated.find(name);

@@ -409,6 +409,10 @@ ApiResult<void> Server::embeddings(const std::shared_ptr<const ServedModel>& ser
   setup.alias = served->alias;
   setup.tenant = request.facts->owner;
   setup.is_base64 = call.is_base64;
+  TAMIS_API_TRY(const double seconds, time_left(request));
+  if (seconds > 0)
+    setup.deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                            std::chrono::duration<double>(seconds));
   setup.n_at_once = std::clamp<size_t>(served->max_queue / 4, 1, served->max_seqs);
   std::make_shared<EmbeddingJob>(std::move(setup))->start();
   return {};

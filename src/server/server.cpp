@@ -21,24 +21,6 @@ int64_t unix_time() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// What is left of the time that a request may take, by the server's limit and the client's X-Request-Timeout (seconds);
-// 0 = no limit. Errors: 400; 503 when it is over.
-ApiResult<double> time_left(const Request& request, double server_limit) {
-  double limit = server_limit;
-  if (const std::string* const text = request.head.find("x-request-timeout")) {
-    double wanted = 0;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), wanted);
-    const bool is_number = error == std::errc() && end == text->data() + text->size();
-    if (!is_number || !(wanted > 0 && wanted <= kMaxTimeout))
-      return refused(400, "X-Request-Timeout: expected seconds, more than 0 and at most 86400");
-    limit = limit > 0 ? std::min(limit, wanted) : wanted;
-  }
-  if (limit == 0) return 0.0;
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - request.arrived;
-  if (passed.count() >= limit) return refused(503, "the request's time is over");
-  return limit - passed.count();
-}
-
 // `work` with the two things that may be thrown past our code ending as answers: std::bad_alloc, and what a foreign
 // library let through.
 template <class WorkFn>
@@ -193,6 +175,22 @@ void Server::handle(Request request, std::shared_ptr<Reply> reply) {
   });
 }
 
+ApiResult<double> Server::time_left(const Request& request) const {
+  double limit = options_.request_timeout_seconds;
+  if (const std::string* const text = request.head.find("x-request-timeout")) {
+    double wanted = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), wanted);
+    const bool is_number = error == std::errc() && end == text->data() + text->size();
+    if (!is_number || !(wanted > 0 && wanted <= kMaxTimeout))
+      return refused(400, "X-Request-Timeout: expected seconds, more than 0 and at most 86400");
+    limit = limit > 0 ? std::min(limit, wanted) : wanted;
+  }
+  if (limit == 0) return 0.0;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - request.arrived;
+  if (passed.count() >= limit) return refused(503, "the request's time is over");
+  return limit - passed.count();
+}
+
 void Server::work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply) {
   at_seam(*reply, [&] {
     const auto body = parse_body(request.body);
@@ -230,7 +228,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   TAMIS_API_TRY(AnswerPlan plan, plan_answer(*served, prompt_end, call));
   TAMIS_API_TRY(call.request.masks, build_masks(*served, call));
   call.request.tenant = request.facts->owner;
-  TAMIS_API_TRY(call.request.time_limit_seconds, time_left(request, options_.request_timeout_seconds));
+  TAMIS_API_TRY(call.request.time_limit_seconds, time_left(request));
 
   AnswerFacts facts;
   facts.id = request.id;

@@ -76,6 +76,9 @@ class Server : private HttpHandler {
   Response refusal(int status, std::string_view message) override;
   void on_answered(const Answered& answered) override;
 
+  // What is left of the time that a request may take, by the server's limit and the client's X-Request-Timeout
+  // (seconds); 0 = no limit. Errors: 400; 503 when it is over.
+  ApiResult<double> time_left(const Request& request) const;
   ApiResult<void> check_head(const RequestHead& head, const std::string& peer);
   bool is_known_host(const RequestHead& head) const;
   void work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply);

@@ -52,7 +52,7 @@ bool is_name(std::string_view text) {
 void AnswerParser::take(size_t n) {
   call_.raw += rest().substr(0, n);
   at_ += n;
-  searched_ = 0;
+  if (n > 0) searched_ = 0;
 }
 
 void AnswerParser::take_space() { take(std::min(rest().find_first_not_of(kSpace), rest().size())); }
@@ -260,8 +260,9 @@ bool AnswerParser::on_object_byte(char byte) {
     const bool is_known =
         is_name_key(call_.key) || is_arguments_key(call_.key) || is_one_of(call_.key, {"type", "id", "tool_call_id"});
     if (call_.is_bare && !is_known) return false;
-    if (calls_.names_are_keys && byte == '{' && !call_.has_begun) call_.name = call_.key;
-    const bool is_arguments = is_arguments_key(call_.key) || calls_.names_are_keys;
+    const bool names_are_keys = calls_.names_are_keys && !call_.is_bare;
+    if (names_are_keys && byte == '{' && !call_.has_begun) call_.name = call_.key;
+    const bool is_arguments = is_arguments_key(call_.key) || names_are_keys;
     call_.is_streaming = byte == '{' && is_arguments && !call_.name.empty() && !call_.has_begun;
     if (call_.is_streaming && !begin_call(call_.name)) return false;
   }
@@ -317,7 +318,7 @@ bool AnswerParser::on_member_end() {
 }
 
 void AnswerParser::add_parameter(std::string_view key, std::string_view value, std::optional<bool> is_string) {
-  const auto json = Json::parse(value);
+  const auto json = Json::parse(value, JsonScanner::kMaxDepth);  // it will stand in an object
   const bool is_text = is_string.value_or(is_string_parameter(key)) || !json;
   std::string out = call_.n_parameters++ == 0 ? "" : ", ";
   out += Json(key).dump() + ": " + (is_text ? Json(value).dump() : std::string(trimmed(value)));

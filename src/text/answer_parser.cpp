@@ -255,6 +255,10 @@ bool AnswerParser::step_reasoning(bool is_end) {
 
 // What stands before a message: `<|channel|>commentary to=functions.NAME<|message|>`, or `NAME` and a line end.
 bool AnswerParser::step_header(bool is_end) {
+  if (rest().starts_with('{')) {  // JSON that a grammar asked for has no header
+    mode_ = Mode::text;
+    return true;
+  }
   const bool has_channels = calls_.frame == CallSyntax::Frame::channels;
   std::string_view text = rest();
   if (!has_channels && text.starts_with(calls_.begin)) text.remove_prefix(calls_.begin.size());

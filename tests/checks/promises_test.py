@@ -13,6 +13,7 @@ class PromisesTest(unittest.TestCase):
         self.assertEqual([int(number) for number, _, _ in rows], list(range(1, 37)))
         files = {path.name: path for place in ("tests", "scripts") for path in (ROOT / place).rglob("*") if path.is_file()}
         for number, _, tests in rows:
+            self.assertIn("`", tests, f"promise {number} names no test")
             for name in re.findall(r"`([^`]+)`", tests):
                 file, _, test = name.partition(":")
                 self.assertIn(file, files, f"promise {number}")

@@ -245,7 +245,7 @@ class PageTest(unittest.TestCase):
             "[a](javascript:window.hacked=true)", "[b](JaVaScRiPt:hacked=1)", "[c](data:text/html,<script>hacked=1</script>)", "[d](java\nscript:alert(1))",
             "![pixel](http://192.0.2.1/pixel.png)", "![x](x\" onerror=\"window.hacked=true)", "<svg onload=alert(1)>", "`<b>code</b>`", "[e](https://example.org/\" onclick=\"alert(1))",
             "# <a href=javascript:alert(1)>x</a>", "| <img src=x onerror=alert(1)> | b |\n|---|---|\n| [t](vbscript:x) | y |", "```html\n<script>hacked=true</script>\n```",
-            "[" * 3000, "*" * 3000, "> " * 3000, "`" * 3000, "- " * 2000, "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+            "[" * 3000, "*" * 3000, "> " * 3000, "`" * 3000, "- " * 2000, "# a" + " " * 6000 + "b", "~~~ a" + " " * 20000 + "`", "a | b\n" + " " * 20000 + "x-", "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
         ]
         self.stand_in.script = [{"reasoning_content": hostile[0]}, *({"content": text + "\n\n"} for text in hostile),
                                 {"tool_calls": [{"index": 0, "function": {"name": hostile[0], "arguments": hostile[1]}}]}]

@@ -128,6 +128,7 @@ TEST_F(Limits, ARequestWithoutMemoryFailsAlone) {  // promise 20
     EXPECT_EQ(after.status, 200) << n << after.body;
   }
   EXPECT_GT(n_failed, 0);
+  EXPECT_EQ(model_->scheduler->stats().n_queued, 0U);  // who failed left its place
 }
 
 }  // namespace

@@ -125,10 +125,10 @@ TEST_F(ToolsTest, AnthropicCallsWholeAndStreamed) {
 TEST_F(ToolsTest, OllamaTellsCallsWhole) {
   chat_template_ = kToolTemplate;
   start();
-  // ollama has no tool_choice: the grammar of the answer is what a model would have written by itself.
-  const std::string body = "{" + kHello + "," + openai_tools() + R"(,"options":{"num_predict":200,"temperature":0},)";
-  const Json free = json_of(post("/api/chat", body + "\"stream\":false}"));
-  EXPECT_NE(free.find("message")->find("content"), nullptr) << free.dump();
+  const std::string body = "{" + kHello + "," + openai_tools() + R"(,"options":{"num_predict":9,"temperature":0},)";
+  const Json free = json_of(post("/api/chat", body + "\"stream\":false}"));  // tools are taken; noise calls none
+  EXPECT_EQ(free.find("message")->find("tool_calls"), nullptr) << free.dump();
+  EXPECT_EQ(free.find("eval_count")->as_int(), 9) << free.dump();
 
   auto format = make_format(Dialect::ollama_chat, {.id = "0123456789abcdef", .model = "tiny"});
   AnswerToken token;

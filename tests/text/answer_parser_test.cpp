@@ -289,10 +289,11 @@ TEST(AnswerParser, OneCallCanBeEnough) {
 TEST(AnswerParser, ALongAnswerCostsNoMoreThanItsLength) {
   const AnswerParserSetup setup = setup_of(kHermes);
   const std::string many(200000, ' '), name(200000, 'n');
+  const std::string value(4000000, 'n');  // were it searched from its beginning for each byte, no time limit would do
   for (const std::string& text :
-       {many, "<tool_call>" + many, "<tool_call>" + name, "<tool_call><function=python><parameter=code>" + name,
+       {many, "<tool_call>" + many, "<tool_call>" + name, "<tool_call><function=python><parameter=code>" + value,
         "<tool_call>{\"arguments\": {\"code\": \"" + name + "\"}, \"name\": \"python\"}", "<think>" + many + name,
-        "<tool_call>get_weather<arg_key>city</arg_key><arg_value>" + name}) {
+        "<tool_call>get_weather<arg_key>city</arg_key><arg_value>" + value}) {
     AnswerParser parser(setup);
     size_t n = 0;
     for (const char byte : text) n += parser.push(std::string_view(&byte, 1)).size();
