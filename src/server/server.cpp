@@ -81,10 +81,10 @@ std::shared_ptr<const ApiKeys> Server::keys() const {
 }
 
 bool Server::drain(double seconds) {
-  is_draining_ = true;
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   const auto served = model();
   if (served) served->scheduler->refuse_waiting();
+  is_draining_ = true;
   const bool is_clean = !served || served->scheduler->drain(seconds);
   http_->close_when_answered();
   const auto left = std::chrono::duration_cast<Milliseconds>(until - std::chrono::steady_clock::now());

@@ -424,22 +424,25 @@ TEST_F(ServerTest, AFullQueueSaysSoAtOnce) {  // promise 12
 }
 
 TEST_F(ServerTest, AFullQueueIsNotReady) {  // promise 23
-  n_ctx_train_ = 4096;
   SchedulerOptions scheduling;
   scheduling.max_seqs = 1;
   scheduling.max_queue = 3;
   start({}, scheduling);
   EXPECT_EQ(get("/ready").status, 200);
-  std::vector<Client> busy;
-  for (int i = 0; i < 4; ++i) {  // one is answered, three wait
-    busy.emplace_back(server_->port());
-    ASSERT_TRUE(busy.back().send(json_post(kChat, "{" + kHello + R"(,"ignore_eos":true,"stream":true})")));
-    ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_running == 1; }));
+  const auto stopper = hold_steps(*model_->scheduler);
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 0; }));
+  std::vector<Client> waiting;
+  for (uint32_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(get("/ready").status, 200);
+    waiting.emplace_back(server_->port());
+    ASSERT_TRUE(waiting.back().send(json_post(kChat, "{" + kHello + R"(,"max_tokens":1})")));
+    ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == i; }));
   }
-  EXPECT_TRUE(eventually([&] { return get("/ready").status == 503; }));
+  EXPECT_EQ(get("/ready").status, 503);
   EXPECT_EQ(get("/health").status, 200);
-  busy.clear();
-  EXPECT_TRUE(eventually([&] { return get("/ready").status == 200; }));
+  stopper->let_go();
+  for (Client& client : waiting) EXPECT_EQ(client.answer().status, 200);
+  EXPECT_EQ(get("/ready").status, 200);
 }
 
 TEST_F(ServerTest, AnEngineThatMakesNoStepIsNotHealthy) {  // promise 22
@@ -455,25 +458,23 @@ TEST_F(ServerTest, AnEngineThatMakesNoStepIsNotHealthy) {  // promise 22
 }
 
 TEST_F(ServerTest, DrainingRefusesWhatWaits) {  // promise 17
-  n_ctx_train_ = 4096;
   SchedulerOptions scheduling;
   scheduling.max_seqs = 1;
   start({}, scheduling);
-  const auto ask = [&](Client& client, int n_tokens) {
-    return client.send(json_post(
-        kChat, fmt::format("{{{},\"ignore_eos\":true,\"stream\":true,\"max_tokens\":{}}}", kHello, n_tokens)));
-  };
-  Client running(server_->port());
-  ASSERT_TRUE(ask(running, 2000));
-  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_running == 1; }));
+  const auto stopper = hold_steps(*model_->scheduler);
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 0; }));
   std::vector<Client> waiting;
-  for (int i = 0; i < 4; ++i) {
+  for (uint32_t i = 1; i <= 4; ++i) {
     waiting.emplace_back(server_->port());
-    ASSERT_TRUE(ask(waiting.back(), 2000));
+    ASSERT_TRUE(waiting.back().send(json_post(kChat, "{" + kHello + R"(,"stream":true,"max_tokens":2})")));
+    ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == i; }));
   }
-  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 4; }));
-  EXPECT_TRUE(server_->drain(60));
-  EXPECT_EQ(event_data(running.answer().body).back(), "[DONE]");
+  bool is_clean = false;
+  std::thread draining([&] { is_clean = server_->drain(60); });
+  EXPECT_TRUE(eventually([&] { return get("/ready").status == 503; }));
+  stopper->let_go();
+  draining.join();
+  EXPECT_TRUE(is_clean);
   for (Client& client : waiting) {
     const HttpAnswer answer = client.answer();
     EXPECT_EQ(answer.status, 503);
