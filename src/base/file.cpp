@@ -12,25 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/file_error.h"
+
 namespace tamis {
 namespace {
 
 constexpr size_t kWriteBufferBytes = size_t{1} << 20;
-
-tl::unexpected<Error> io_error(std::string_view what, const std::string& path) {
-  const int saved = errno;
-  ErrorSite site;
-  site.file = path;
-  // Full, over quota, or longer than the disk's format or this process's limit allows: it does not fit.
-  const bool is_full = saved == ENOSPC || saved == EDQUOT || saved == EFBIG;
-  const ErrorCode code = saved == ENOENT ? ErrorCode::not_found : is_full ? ErrorCode::out_of_memory : ErrorCode::io;
-  return tl::unexpected<Error>(Error{code, fmt::format("cannot {}: {}", what, std::strerror(saved)),
-                                     std::make_shared<const ErrorSite>(std::move(site))});
-}
-
-tl::unexpected<Error> file_error(ErrorCode code, std::string_view message, const std::string& path) {
-  return tl::unexpected<Error>(with_file(Error{code, std::string(message), nullptr}, path));
-}
 
 Status write_all(int fd, const char* data, size_t n, const std::string& path) {
   while (n > 0) {

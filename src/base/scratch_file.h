@@ -18,7 +18,6 @@ class ScratchFile {
   // On the disk of directory `dir`. Errors: not_found, io.
   static Result<ScratchFile> create(const std::string& dir);
   ScratchFile(ScratchFile&& other) noexcept : dir_(std::move(other.dir_)), fd_(std::exchange(other.fd_, -1)) {}
-  ScratchFile& operator=(ScratchFile&& other) noexcept;
   ~ScratchFile();
 
   // Errors: out_of_memory when the disk is full; io.

@@ -34,11 +34,11 @@ Result<std::unique_ptr<DraftModel>> DraftModel::create(std::shared_ptr<const Eng
   TAMIS_TRY_STATUS(check_same_vocabulary(*engine->tokenizer(), *target.tokenizer()));
   const auto page_bytes = engine->model().make_cache(engine->kv_types()).page_bytes();
   if (!page_bytes) return fail(ErrorCode::out_of_memory, "draft model: a page takes more than 2^64 bytes");
-  return std::unique_ptr<DraftModel>(new DraftModel(std::move(engine), n_pages, *page_bytes));
+  return std::unique_ptr<DraftModel>(new DraftModel(std::move(engine), target.model().n_vocab(), n_pages, *page_bytes));
 }
 
-DraftModel::DraftModel(std::shared_ptr<const Engine> engine, size_t n_pages, size_t page_bytes)
-    : engine_(std::move(engine)), pages_(std::make_shared<KvPagePool>(page_bytes, n_pages)) {}
+DraftModel::DraftModel(std::shared_ptr<const Engine> engine, size_t n_vocab, size_t n_pages, size_t page_bytes)
+    : engine_(std::move(engine)), n_vocab_(n_vocab), pages_(std::make_shared<KvPagePool>(page_bytes, n_pages)) {}
 
 // Keeps of what was computed for a sequence what it begins with; the last token is always computed.
 void DraftModel::meet(Ask& ask) const {
@@ -69,58 +69,58 @@ bool DraftModel::add(Rows& rows, Ask& ask, std::span<const TokenId> tokens, bool
   return true;
 }
 
-bool DraftModel::compute(const Rows& rows, size_t n_vocab) {
+bool DraftModel::compute(const Rows& rows) {
   const auto logits = engine_->forward({.tokens = rows.tokens, .slots = rows.slots, .logits_rows = rows.wanted});
   if (!logits) return false;
   const size_t n_row = engine_->model().n_vocab();
-  std::vector<float> row(n_vocab);
+  std::vector<float> row(n_vocab_);
   for (size_t i = 0; i < rows.asks.size(); ++i) {
     // Vocabularies may be padded differently behind their last token.
     std::ranges::fill(row, -std::numeric_limits<float>::infinity());
-    std::copy_n(logits->begin() + static_cast<ptrdiff_t>(i * n_row), std::min(n_row, n_vocab), row.begin());
+    std::copy_n(logits->begin() + static_cast<ptrdiff_t>(i * n_row), std::min(n_row, n_vocab_), row.begin());
     const Result<TokenId> id = rows.asks[i]->sampler.sample(row);
     if (!id) return false;
     rows.asks[i]->sampler.accept(*id);
-    rows.asks[i]->guess->push_back(*id);
+    rows.asks[i]->guess.push_back(*id);
   }
   return true;
 }
 
 void DraftModel::guess(std::span<Ask> asks) {
   if (asks.empty()) return;
-  const auto give_up = [&] {
-    for (Ask& ask : asks) {
-      ask.guess->clear();
-      ask.state->give_up_pages();
-    }
+  const auto leave_out = [](Ask& ask) {
+    ask.guess.clear();
+    ask.state->give_up_pages();
+    ask.state->is_left_out = true;
   };
+  const auto leave_all_out = [&] { std::ranges::for_each(asks, leave_out); };
   try {
     Rows rows;
     for (Ask& ask : asks) {
-      ask.guess->clear();
+      ask.guess.clear();
+      if (ask.state->is_left_out) continue;
       meet(ask);
       const std::span<const TokenId> missing = ask.tokens.subspan(ask.state->tokens.size());
       const size_t n = std::min(missing.size(), kCatchUp);
-      if (!add(rows, ask, missing.first(n), n == missing.size())) ask.state->give_up_pages();
+      if (!add(rows, ask, missing.first(n), n == missing.size())) leave_out(ask);
     }
-    const size_t n_vocab = asks.front().n_vocab;
     if (rows.tokens.empty()) return;
-    if (!compute(rows, n_vocab)) return give_up();
+    if (!compute(rows)) return leave_all_out();
     for (;;) {
       Rows next;
       for (Ask* const ask : rows.asks) {
-        if (ask->guess->size() >= ask->n_most) continue;
-        if (!add(next, *ask, std::span(*ask->guess).last(1), true)) ask->n_most = ask->guess->size();
+        if (ask->guess.size() >= ask->n_most) continue;
+        if (!add(next, *ask, std::span(ask->guess).last(1), true)) ask->n_most = ask->guess.size();
       }
       if (next.tokens.empty()) return;
       const auto begin = std::chrono::steady_clock::now();
-      if (!compute(next, n_vocab)) return give_up();
+      if (!compute(next)) return leave_all_out();
       const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
       round_ms_ += (round_ms_ == 0 ? 1 : kMovingShare) * (took.count() - round_ms_);
       rows = std::move(next);
     }
   } catch (const std::bad_alloc&) {
-    give_up();
+    leave_all_out();
   }
 }
 

@@ -22,6 +22,7 @@ namespace tamis {
 struct DraftState {
   std::optional<KvCache> cache;
   std::vector<TokenId> tokens;  // whose keys and values the cache holds
+  bool is_left_out = false;     // there was no room for it once, or it could not be computed
 
   void give_up_pages() {
     cache.reset();
@@ -40,19 +41,19 @@ class DraftModel {
     DraftState* state = nullptr;
     std::span<const TokenId> tokens;  // the sequence so far
     SamplerChain sampler;             // as it will be when the token after them is drawn
-    size_t n_vocab = 0;               // of the target model
     size_t n_most = 0;
-    std::vector<TokenId>* guess = nullptr;  // what is guessed: n_most tokens, or none
+    std::vector<TokenId> guess;  // the answer: n_most tokens, fewer where room ends; or none
   };
-  // A sequence that is new here, or was left out for a while, is caught up with first, kCatchUp tokens at most a call;
-  // until then nothing is guessed for it. Nor is it when there is no page for it, or anything else goes wrong.
+  // A sequence that is new here, or was not asked about for a while, is caught up with first, kCatchUp tokens at most a
+  // call; until then nothing is guessed for it. One that there is no room for, or that cannot be computed, is left out
+  // from then on: it would cost as much again and again, and bring nothing.
   static constexpr size_t kCatchUp = 64;
   void guess(std::span<Ask> asks);
 
   double round_ms() const { return round_ms_; }  // a token for every sequence, moving average
 
  private:
-  DraftModel(std::shared_ptr<const Engine> engine, size_t n_pages, size_t page_bytes);
+  DraftModel(std::shared_ptr<const Engine> engine, size_t n_vocab, size_t n_pages, size_t page_bytes);
   struct Rows {
     std::vector<TokenId> tokens;
     std::vector<KvSlot> slots;
@@ -61,9 +62,10 @@ class DraftModel {
   };
   void meet(Ask& ask) const;
   bool add(Rows& rows, Ask& ask, std::span<const TokenId> tokens, bool is_wanted) const;
-  bool compute(const Rows& rows, size_t n_vocab);
+  bool compute(const Rows& rows);
 
   std::shared_ptr<const Engine> engine_;
+  size_t n_vocab_;  // of the target model
   std::shared_ptr<KvPagePool> pages_;
   double round_ms_ = 0;
 };

@@ -8,7 +8,6 @@ namespace {
 
 constexpr double kMovingShare = 0.1;  // of the newest guess in a chance
 constexpr double kLikely = 0.5;       // a guess worth trying now and then, though rows are said to cost too much
-constexpr uint32_t kTryEvery = 128;   // what rows cost is learnt only from steps that have some
 constexpr size_t kTokensOfTrial = 2;
 
 }  // namespace

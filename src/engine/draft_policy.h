@@ -33,7 +33,8 @@ class DraftRecord {
 
 class DraftPolicy {
  public:
-  static constexpr size_t kMostTokens = 15;  // of a guess
+  static constexpr size_t kMostTokens = 15;   // of a guess
+  static constexpr uint32_t kTryEvery = 128;  // what rows cost is learnt only from steps that have some
 
   // `margin`: a row must bring that many times its cost; 0: every guess is computed.
   explicit DraftPolicy(double margin) : margin_(margin) {}
@@ -43,6 +44,8 @@ class DraftPolicy {
   // Rows worth adding for a guess whose tokens hold with `chance` each, in a step with `n_answers` answers; making the
   // guess takes `guess_ms` a token.
   size_t n_worth(double chance, size_t n_answers, double guess_ms = 0);
+  // There was no guess to compute yet after all: what was to be tried is tried the next time.
+  void put_off_trial() { n_since_tried_ = kTryEvery; }
 
  private:
   double margin_;

@@ -80,8 +80,19 @@ SpilledPages::State KvSpill::state(const SpilledPages& spilled) const {
   return spilled.state_;
 }
 
+void KvSpill::drop_unwanted_locked() {
+  if (queue_.empty()) return;
+  for (const std::shared_ptr<SpilledPages>& spilled : kept_) {
+    // The first may be at work.
+    if (spilled.use_count() > 1 || !is_moving(*spilled) || spilled.get() == queue_.front()) continue;
+    std::erase(queue_, spilled.get());
+    spilled->state_ = SpilledPages::State::lost;
+  }
+}
+
 void KvSpill::collect() {
   const std::lock_guard lock(mutex_);
+  drop_unwanted_locked();
   n_leaving_ = 0;
   for (const std::shared_ptr<SpilledPages>& spilled : kept_) {
     if (!is_moving(*spilled)) spilled->pages_.clear();

@@ -57,7 +57,8 @@ class KvSpill {
   void read(SpilledPages& spilled, std::vector<KvPage> pages);
   SpilledPages::State state(const SpilledPages& spilled) const;
 
-  // Lets go of pages that have been written or read, and of places that nobody needs any more.
+  // Lets go of pages that have been written or read, and of places that nobody needs any more; what waits to be written
+  // or read for nobody is not.
   void collect();
   bool is_busy() const;
   void wait() const;  // until something has been written or read, if anything is to be
@@ -74,6 +75,7 @@ class KvSpill {
   void run();
   Status write_pages(SpilledPages& spilled);
   Status read_pages(SpilledPages& spilled);
+  void drop_unwanted_locked();
   static bool is_moving(const SpilledPages& spilled) {
     return spilled.state_ == SpilledPages::State::writing || spilled.state_ == SpilledPages::State::reading;
   }

@@ -40,7 +40,6 @@ class SamplerChain {
 
   uint64_t seed() const { return seed_; }  // the one asked for, or the one drawn
   const SamplingParams& params() const { return params_; }
-  size_t n_vocab() const { return n_vocab_; }
 
  private:
   SamplerChain(SamplingParams params, uint64_t seed, size_t n_vocab, std::shared_ptr<const Tokenizer> tokenizer);

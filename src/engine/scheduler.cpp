@@ -35,15 +35,19 @@ SchedulerOptions completed(SchedulerOptions options, const Engine& engine) {
   return options;
 }
 
-void note_sequences(const ScheduledRequest& request, std::vector<SequenceInfo>& out) {
+// As it is told: one whose pages are being read back has its place among the running ones.
+SequenceInfo::State told_state(ScheduledSequence::State state) {
   using State = ScheduledSequence::State;
+  if (state == State::running || state == State::returning) return SequenceInfo::State::running;
+  return state == State::paused ? SequenceInfo::State::paused : SequenceInfo::State::waiting;
+}
+
+void note_sequences(const ScheduledRequest& request, std::vector<SequenceInfo>& out) {
   for (const auto& choice : request.choices) {
-    if (choice->state == State::ended) continue;
+    if (choice->state == ScheduledSequence::State::ended) continue;
     out.push_back({.request_id = request.id,
                    .choice_idx = choice->choice_idx,
-                   .state = choice->state == State::running  ? SequenceInfo::State::running
-                            : choice->state == State::paused ? SequenceInfo::State::paused
-                                                             : SequenceInfo::State::waiting,
+                   .state = told_state(choice->state),
                    .n_prompt = request.params.prompt.size(),
                    .n_computed = choice->n_computed(),
                    .n_generated = choice->n_chosen});

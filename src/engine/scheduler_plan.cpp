@@ -10,8 +10,6 @@ namespace {
 constexpr size_t kPageTokens = KvCache::kPageTokens;
 constexpr size_t kMostGuessed = 64;  // tokens of a step: each has a row of logits
 
-size_t pages_of(size_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
-
 double seconds_between(SchedulerClock::time_point from, SchedulerClock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -89,7 +87,7 @@ size_t Scheduler::Loop::expected_tokens(const Sequence& sequence) const {
 size_t Scheduler::Loop::pages_wanted_by_running() const {
   size_t n = 0;
   for (const Sequence* sequence : running_) {
-    const size_t n_expected = pages_of(expected_tokens(*sequence));
+    const size_t n_expected = kv_pages_of(expected_tokens(*sequence));
     n += n_expected - std::min(n_expected, sequence->cache.pages().size());
   }
   return n;
@@ -98,15 +96,15 @@ size_t Scheduler::Loop::pages_wanted_by_running() const {
 bool Scheduler::Loop::fits(const Request& request) const {
   if (running_.empty()) return true;
   const Sequence& first = *request.choices.front();
-  const size_t n_prompt = pages_of(first.tokens.size());
-  size_t n_wanted = n_prompt + request.choices.size() * (pages_of(expected_tokens(first)) + 1 - n_prompt);
+  const size_t n_prompt = kv_pages_of(first.tokens.size());
+  size_t n_wanted = n_prompt + request.choices.size() * (kv_pages_of(expected_tokens(first)) + 1 - n_prompt);
   if (first.chain) n_wanted -= first.chain->look_ahead(first.tokens).n_in_use;
   return n_wanted + pages_wanted_by_running() <= n_pages_at_hand();
 }
 
 bool Scheduler::Loop::fits_again(const Sequence& paused) const {
   if (running_.empty()) return true;
-  const size_t n_wanted = pages_of(expected_tokens(paused)) + 1;
+  const size_t n_wanted = kv_pages_of(expected_tokens(paused)) + 1;
   const size_t n_in_use = paused.chain ? paused.chain->look_ahead(paused.tokens).n_in_use : 0;
   return n_wanted - std::min(n_wanted, n_in_use) + pages_wanted_by_running() <= n_pages_at_hand();
 }
@@ -233,7 +231,10 @@ void Scheduler::Loop::add_guesses(uint32_t n_tokens) {
   ask_draft();
   for (Sequence* const sequence : batch_) {
     if (sequence->guess.empty()) continue;
-    add_guess(*sequence, std::min(n_left, draft_policy_.n_worth(sequence->chance_of_guess(), n_answers)));
+    // What a draft model was asked for was worth its price then.
+    const size_t n_worth = sequence->is_guess_drafted() ? sequence->guess.size()
+                                                        : draft_policy_.n_worth(sequence->chance_of_guess(), n_answers);
+    add_guess(*sequence, std::min(n_left, n_worth));
     n_left -= sequence->n_guessed;
   }
 }
@@ -251,13 +252,21 @@ void Scheduler::Loop::ask_draft() {
   const auto begin = Clock::now();
   const double guess_ms = draft_->round_ms() / static_cast<double>(batch_.size());
   std::vector<DraftModel::Ask> asks;
+  std::vector<Sequence*> asking;
   for (Sequence* const sequence : batch_) {
     if (!sequence->wants_draft()) continue;
     const size_t n =
         std::min(n_guessable(*sequence), draft_policy_.n_worth(sequence->chance_of_draft(), batch_.size(), guess_ms));
-    if (n > 0) asks.push_back(sequence->ask_draft(n));
+    if (n == 0) continue;
+    asks.push_back(sequence->ask_draft(n));
+    asking.push_back(sequence);
   }
   draft_->guess(asks);
+  for (size_t i = 0; i < asks.size(); ++i) {
+    const bool catches_up = asks[i].guess.empty() && !asks[i].state->is_left_out;
+    if (catches_up) draft_policy_.put_off_trial();
+    asking[i]->take_draft(std::move(asks[i].guess));
+  }
   draft_ms_ = 1000 * seconds_between(begin, Clock::now());
 }
 

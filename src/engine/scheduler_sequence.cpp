@@ -142,13 +142,13 @@ void ScheduledSequence::make_guess() {
 }
 
 DraftModel::Ask ScheduledSequence::ask_draft(size_t n) {
+  return {.state = &draft, .tokens = tokens, .sampler = sampler_, .n_most = n, .guess = {}};
+}
+
+void ScheduledSequence::take_draft(std::vector<TokenId> drafted) {
+  if (drafted.empty()) return;
+  guess = std::move(drafted);
   n_agreeing_ = DraftRecord::kByModel;
-  return {.state = &draft,
-          .tokens = tokens,
-          .sampler = sampler_,
-          .n_vocab = sampler_.n_vocab(),
-          .n_most = n,
-          .guess = &guess};
 }
 
 bool ScheduledSequence::follow_guess() {
@@ -197,7 +197,7 @@ void ScheduledSequence::store_full() {
 }
 
 void ScheduledSequence::share_with(const ScheduledSequence& other) {
-  const size_t n_pages = (other.n_computed() + PrefixCache::kBlockTokens - 1) / PrefixCache::kBlockTokens;
+  const size_t n_pages = kv_pages_of(other.n_computed());
   for (size_t i = 0; i < n_pages; ++i) cache.put_page(i, other.cache.pages()[i]);
   cache.commit(other.n_computed());
   store_full();  // goes through the blocks that `other` has stored

@@ -72,10 +72,13 @@ class ScheduledSequence {
   void make_guess();
   double chance_of_guess() const { return record_.chance(n_agreeing_); }
   // Whether a draft model is likely to guess better, and the chance that a token of its guess holds.
-  bool wants_draft() const { return !grammar_ && n_agreeing_ < NgramDraft::kTrusted; }
+  bool wants_draft() const { return !grammar_ && !draft.is_left_out && n_agreeing_ < NgramDraft::kTrusted; }
   double chance_of_draft() const { return record_.chance(DraftRecord::kByModel); }
-  // In place of the guess made: one of n tokens by a draft model.
+  // Asks a draft model for n tokens, and takes what it guessed in place of the guess made; where that is nothing, the
+  // guess made stays.
   DraftModel::Ask ask_draft(size_t n);
+  void take_draft(std::vector<TokenId> drafted);
+  bool is_guess_drafted() const { return n_agreeing_ == DraftRecord::kByModel; }
   // Forgets what was computed behind the last token. Requires: a step in which all tokens were.
   void forget_guessed() { cache.truncate(static_cast<uint32_t>(tokens.size())); }
   // Compares the token just chosen with the guess. True: they are equal, and the token was computed in this step, so

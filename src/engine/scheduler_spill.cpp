@@ -13,7 +13,7 @@ void Scheduler::Loop::spill(Sequence& sequence) {
   const size_t first_page = sequence.chain ? sequence.chain->n_shared_blocks() : 0;
   const uint32_t n_tokens = sequence.n_computed();
   const std::vector<KvPage>& pages = sequence.cache.pages();
-  const size_t n_pages = (size_t{n_tokens} + KvCache::kPageTokens - 1) / KvCache::kPageTokens;
+  const size_t n_pages = kv_pages_of(n_tokens);
   if (first_page >= n_pages) return;
   const double tokens_per_second = budget_.prompt_tokens_per_second();
   const double n_again = n_tokens - static_cast<double>(first_page * KvCache::kPageTokens);
@@ -37,12 +37,15 @@ bool Scheduler::Loop::begin_return(Sequence& sequence) {
   const bool is_of_use = spill_->state(*spilled) == SpilledPages::State::stored && page_idx >= spilled->first_page() &&
                          sequence.n_computed() < n_tokens;
   if (is_of_use) {
-    while (pages_->n_free() < sequence.cache.n_pages_to_take(n_tokens) && stored_.evict()) {
+    const size_t n_to_take = sequence.cache.n_pages_to_take(n_tokens);
+    // Stored pages go only where that makes room; not for pages that are free as soon as they are written.
+    while (pages_->n_free() < n_to_take && pages_->n_free() + spill_->n_leaving() < n_to_take &&
+           n_pages_at_hand() >= n_to_take && stored_.evict()) {
     }
-    if (pages_->n_free() < sequence.cache.n_pages_to_take(n_tokens) && spill_->is_busy()) return false;
-    if (pages_->n_free() >= sequence.cache.n_pages_to_take(n_tokens) && sequence.cache.reserve(n_tokens)) {
+    if (pages_->n_free() < n_to_take && (spill_->is_busy() || spill_->n_leaving() > 0)) return false;
+    if (pages_->n_free() >= n_to_take && sequence.cache.reserve(n_tokens)) {
       const std::vector<KvPage>& pages = sequence.cache.pages();
-      const size_t n_pages = (size_t{n_tokens} + KvCache::kPageTokens - 1) / KvCache::kPageTokens;
+      const size_t n_pages = kv_pages_of(n_tokens);
       spill_->read(*spilled,
                    {pages.begin() + static_cast<ptrdiff_t>(page_idx), pages.begin() + static_cast<ptrdiff_t>(n_pages)});
       sequence.state = State::returning;

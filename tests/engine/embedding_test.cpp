@@ -2,7 +2,6 @@
 // else runs, however the prompt is cut, with stored pages and without.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 
 #include "compute/reference.h"
@@ -24,13 +23,6 @@ class EmbeddingCollector : public Collector {
  public:
   void on_embedding(std::span<const float> got) override { values.assign(got.begin(), got.end()); }
   std::vector<float> values;  // after wait()
-};
-
-// Keeps the step thread at the end of its prompt's first step until it is let go.
-class HeldAtItsStart : public EmbeddingCollector {
- public:
-  void on_prompt(size_t, size_t, size_t) override { is_free.wait(false); }
-  std::atomic<bool> is_free{false};
 };
 
 std::shared_ptr<EmbeddingCollector> embed(Scheduler& scheduler, std::vector<TokenId> prompt, Pooling pooling) {
@@ -170,18 +162,16 @@ TEST(Embedding, SurvivesAPause) {
   options.kv_bytes = 11 * *engine->model().make_cache(engine->kv_types()).page_bytes();
   const auto scheduler = start(engine, options);
   for (int i = 0; i < 40; ++i) test::submit(*scheduler, greedy({1}, 1))->wait();  // answers are short, it seems
-  const auto held = std::make_shared<HeldAtItsStart>();
-  GenerateRequest request;
-  request.prompt = prompt;
-  request.pooling = Pooling::mean;
-  ASSERT_TRUE(scheduler->submit(std::move(request), held));
+  const auto held = std::make_shared<test::Holder>();
+  ASSERT_TRUE(scheduler->submit(greedy({1}, 1), held));
+  held->wait_until_held();  // so that the two begin together
+  const auto pooled = embed(*scheduler, prompt, Pooling::mean);
   GenerateRequest other = greedy(some_tokens(10), 300);
   other.priority = 1;
   const auto answer = test::submit(*scheduler, other);
-  held->is_free = true;
-  held->is_free.notify_all();
-  EXPECT_GT(held->wait().n_pauses, 0U);
-  EXPECT_EQ(held->values, expected->values);
+  held->let_go();
+  EXPECT_GT(pooled->wait().n_pauses, 0U);
+  EXPECT_EQ(pooled->values, expected->values);
   answer->wait();
 }
 

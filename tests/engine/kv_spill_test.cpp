@@ -2,8 +2,11 @@
 // and nobody can tell.
 #include "engine/kv_spill.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -112,6 +115,63 @@ TEST(KvSpill, WhoLeavesWhileItIsWrittenLeavesNothing) {
   EXPECT_EQ(pool.n_used(), 0u);
 }
 
+// Whoever says something on stderr waits from now on until let_go().
+class HeldLog {
+ public:
+  HeldLog() : stderr_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::pipe(pipe_), 0);
+    n_filled_ = static_cast<size_t>(::fcntl(pipe_[1], F_GETPIPE_SZ));
+    const std::string filling(n_filled_, '.');
+    EXPECT_EQ(::write(pipe_[1], filling.data(), n_filled_), static_cast<ssize_t>(n_filled_));
+    ::dup2(pipe_[1], STDERR_FILENO);
+  }
+  ~HeldLog() {
+    ::dup2(stderr_, STDERR_FILENO);
+    for (const int fd : {pipe_[1], pipe_[0], stderr_}) ::close(fd);
+  }
+  HeldLog(const HeldLog&) = delete;
+  HeldLog& operator=(const HeldLog&) = delete;
+
+  void let_go() { read(n_filled_); }
+  // What was said since. Requires: let_go, and that nobody says anything now.
+  std::string text() {
+    int n = 0;
+    EXPECT_EQ(::ioctl(pipe_[0], FIONREAD, &n), 0);
+    return read(static_cast<size_t>(n));
+  }
+
+ private:
+  std::string read(size_t n) {
+    std::string out(n, 0);
+    for (size_t done = 0; done < n;) done += static_cast<size_t>(::read(pipe_[0], out.data() + done, n - done));
+    return out;
+  }
+  int stderr_, pipe_[2] = {};
+  size_t n_filled_ = 0;
+};
+
+TEST(KvSpill, NothingIsWrittenForWhoHasLeft) {
+  KvPagePool pool(kPageBytes, 10);
+  auto spill = KvSpill::create(testing::TempDir(), kPageBytes, 8);
+  ASSERT_TRUE(spill.has_value());
+  const FullDisk full(0);
+  HeldLog log;
+  const auto first = (*spill)->write(pages_of(pool, 1, 'a'), 0, 1);  // fails, and the thread waits to say so
+  auto unwanted = (*spill)->write(pages_of(pool, 3, 'b'), 0, 1);
+  const auto wanted = (*spill)->write(pages_of(pool, 2, 'c'), 0, 1);
+  unwanted = nullptr;
+  (*spill)->collect();
+  EXPECT_EQ((*spill)->n_stored(), 3u);
+  EXPECT_EQ((*spill)->n_leaving(), 3u);
+  EXPECT_EQ(pool.n_used(), 3u);
+  log.let_go();
+  finish(**spill);
+  const std::string said = log.text();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 2) << said;
+  EXPECT_EQ((*spill)->state(*wanted), State::lost);
+  EXPECT_EQ(pool.n_used(), 0u);
+}
+
 TEST(KvSpill, NothingStaysInTheDirectoryAndAFullDiskLosesPagesOnly) {
   const std::string dir = testing::TempDir() + "tamis_spill";
   std::filesystem::create_directory(dir);
@@ -141,7 +201,7 @@ class SchedulerSpill : public testing::Test {
       requests.push_back(greedy(prompt, 150));
       requests.back().priority = i % 3;
       requests.back().n_choices = i == 5 ? 3 : 1;
-      n_pages += (prompt.size() + 150 + KvCache::kPageTokens - 1) / KvCache::kPageTokens * requests.back().n_choices;
+      n_pages += kv_pages_of(prompt.size() + 150) * requests.back().n_choices;
     }
   }
 

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 namespace tamis::test {
 
 void Collector::on_token(const TokenEvent& event) {
@@ -59,6 +57,26 @@ const RequestReport& Collector::wait() {
 void Collector::wait_for_tokens(size_t n) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return is_ended_ || n_tokens_ >= n; });
+}
+
+void Holder::on_token(const TokenEvent& event) {
+  if (n_left_ > 0 && --n_left_ == 0) {
+    is_held_ = true;
+    is_held_.notify_all();
+    is_free_.wait(false);
+  }
+  Collector::on_token(event);
+}
+
+void Holder::on_end(const RequestReport& report) {
+  Collector::on_end(report);
+  is_held_ = true;
+  is_held_.notify_all();
+}
+
+void Holder::let_go() {
+  is_free_ = true;
+  is_free_.notify_all();
 }
 
 GenerateRequest greedy(std::vector<TokenId> prompt, int64_t n) {

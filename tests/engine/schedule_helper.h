@@ -1,6 +1,7 @@
 // Requests to a scheduler and what came of them, for its tests.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,21 @@ class Collector : public GenerateListener {
   RequestReport report_;
   std::optional<RequestFailure> failure_;
   std::vector<size_t> prompt_steps_;
+};
+
+// Keeps the step thread in its n-th token until it is let go.
+class Holder : public Collector {
+ public:
+  explicit Holder(size_t n = 1) : n_left_(n) {}
+  void on_token(const TokenEvent& event) override;
+  void on_end(const RequestReport& report) override;
+  // Returns also when the request has ended before.
+  void wait_until_held() const { is_held_.wait(false); }
+  void let_go();
+
+ private:
+  size_t n_left_;
+  std::atomic<bool> is_held_{false}, is_free_{false};
 };
 
 // A request of `prompt` that greedily chooses `n` tokens, whatever they are.

@@ -530,31 +530,14 @@ TEST(Scheduler, CancelAtAnyTimeGivesThePagesBack) {
   expect_idle(*scheduler);
 }
 
-// Holds the step that chooses the third token until it is let go.
-class HeldAtTheThird : public Collector {
- public:
-  void on_token(const TokenEvent& event) override {
-    if (++n_ == 3) {
-      is_held = true;
-      is_held.notify_all();
-      is_free.wait(false);
-    }
-    Collector::on_token(event);
-  }
-  std::atomic<bool> is_held{false}, is_free{false};
-
- private:
-  int n_ = 0;
-};
-
 TEST(Scheduler, TellsWhoIsThere) {
   const auto engine = tiny();
   const auto scheduler = start(engine, {.max_seqs = 1});
   EXPECT_TRUE(scheduler->sequences().empty());
-  const auto held = std::make_shared<HeldAtTheThird>();
+  const auto held = std::make_shared<test::Holder>(3);
   const auto first = scheduler->submit(greedy({1, 2, 3, 4}, 8), held);
   ASSERT_TRUE(first);
-  held->is_held.wait(false);
+  held->wait_until_held();
   RequestId second = 0;
   const auto waiting = submit(*scheduler, greedy({5, 6}, 2), &second);
   const std::vector<SequenceInfo> there = scheduler->sequences();
@@ -567,8 +550,7 @@ TEST(Scheduler, TellsWhoIsThere) {
   EXPECT_EQ(there[1].request_id, second);
   EXPECT_EQ(there[1].state, SequenceInfo::State::waiting);
   EXPECT_EQ(there[1].n_computed, 0U);
-  held->is_free = true;
-  held->is_free.notify_all();
+  held->let_go();
   held->wait();
   waiting->wait();
   EXPECT_TRUE(scheduler->drain(60));

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "base/thread_pool.h"
 #include "cpu/backend.h"
+#include "engine/draft_model.h"
 #include "engine/draft_policy.h"
 #include "engine/ngram_draft.h"
 #include "tests/engine/schedule_helper.h"
@@ -280,6 +281,53 @@ TEST_F(SpeculationTest, ADraftModelSavesStepsAndChangesNothing) {
       EXPECT_EQ(n_accepted > n_generated / 2, draft == engine) << n_accepted << " of " << n_generated;
     }
   }
+}
+
+// What no room can be found for is tried once, not again and again; what the text so far says is guessed all the same.
+TEST_F(SpeculationTest, ADraftModelLeavesOutWhatItHasNoRoomFor) {
+  Rng rng(9);
+  auto draft = DraftModel::create(engine, *engine, 2);
+  ASSERT_TRUE(draft.has_value());
+  const std::vector<TokenId> prompt = prompt_of(rng, 100);
+  DraftState state;
+  const auto ask = [&] {
+    DraftModel::Ask out{
+        .state = &state, .tokens = prompt, .sampler = *SamplerChain::create({}, engine->model().n_vocab())};
+    out.n_most = 4;
+    (*draft)->guess({&out, 1});
+    EXPECT_TRUE(out.guess.empty());
+  };
+  ask();
+  EXPECT_EQ(state.tokens.size(), DraftModel::kCatchUp);
+  for (int i = 0; i < 2; ++i) {
+    ask();
+    EXPECT_TRUE(state.is_left_out);
+    EXPECT_FALSE(state.cache.has_value()) << "its pages are for others";
+  }
+
+  const auto small = test::load_tiny(test::write_tiny_model({.n_ctx_train = 256}), *make_cpu_backend(pool.get()),
+                                     {.n_ctx = 32, .n_batch = 64});
+  std::vector<GenerateRequest> requests;
+  for (int i = 0; i < 12; ++i) requests.push_back(greedy(prompt_of(rng, 60), 100));
+  std::vector<size_t> n_drafted;
+  for (const auto& other : {std::shared_ptr<const Engine>(), small}) {
+    auto scheduler = Scheduler::create(engine, {.draft = other, .draft_margin = 0});
+    ASSERT_TRUE(scheduler.has_value());
+    n_drafted.push_back(0);
+    for (const GenerateRequest& request : requests) n_drafted.back() += submit(**scheduler, request)->wait().n_drafted;
+  }
+  EXPECT_GT(n_drafted[0], 0u);
+  EXPECT_EQ(n_drafted[1], n_drafted[0]);
+}
+
+// Where rows are said to cost too much, a guess is tried now and then; it is priced once, and then computed.
+TEST_F(SpeculationTest, ADraftModelsTrialsAreComputed) {
+  GenerateRequest request = greedy({1, 2, 3}, 200);
+  request.sampling.temp = 5;  // nothing comes again
+  request.sampling.seed = 4;
+  auto scheduler = Scheduler::create(engine, {.draft = engine, .draft_margin = 1e9});
+  ASSERT_TRUE(scheduler.has_value());
+  EXPECT_GT(submit(**scheduler, request)->wait().n_drafted, 0u);
 }
 
 TEST_F(SpeculationTest, ADraftModelOfAnotherVocabularyIsRefusedByName) {
