@@ -2,9 +2,25 @@
 
 const KEY = "tamis.key";
 
+// For this tab; where the browser allows no storage, for this visit.
+let keptKey = "";
+try {
+  keptKey = sessionStorage.getItem(KEY) ?? "";
+} catch {
+  // not allowed
+}
+
 export const key = {
-  get: () => sessionStorage.getItem(KEY) ?? "",
-  set: (text) => (text === "" ? sessionStorage.removeItem(KEY) : sessionStorage.setItem(KEY, text)),
+  get: () => keptKey,
+  set(text) {
+    keptKey = text;
+    try {
+      if (text === "") sessionStorage.removeItem(KEY);
+      else sessionStorage.setItem(KEY, text);
+    } catch {
+      // it holds for this visit
+    }
+  },
 };
 
 // What the server says no with, in its words; `status` 0 when it cannot be reached.

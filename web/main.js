@@ -1,7 +1,7 @@
 // The page's parts put together: conversations, the running answer, panels, keys.
 import { getJson, key, ServerError, streamChat } from "./api.js";
 import { byId, element, iconButton } from "./dom.js";
-import { loadChats, loadTheme, newChat, saveChats, saveTheme } from "./store.js";
+import { dropChat, loadChats, loadTheme, newChat, saveChat, saveTheme, watchChats } from "./store.js";
 import "./message.js";
 import "./model.js";
 import "./sampling.js";
@@ -25,10 +25,9 @@ const say = (text) => { byId("status").textContent = text; };
 // ---- conversations
 
 function keep() {
-  if (chat.messages.length > 0 && !chats.includes(chat)) chats.unshift(chat);
   const first = chat.messages[0]?.content ?? "";
   chat.title = first.split("\n")[0].slice(0, 80);
-  saveChats(chats);
+  chats = saveChat(chat);
   showChats();
 }
 
@@ -37,7 +36,7 @@ function showChats() {
     const open = element("button", { type: "button", class: "open", title: one.title }, one.title || "Conversation");
     open.addEventListener("click", () => openChat(one));
     const remove = iconButton("delete", `Delete “${one.title || "Conversation"}”`, () => deleteChat(one));
-    return element("li", { "aria-current": one === chat ? "true" : null }, open, remove);
+    return element("li", { "aria-current": one.id === chat.id ? "true" : null }, open, remove);
   }));
 }
 
@@ -51,13 +50,23 @@ function openChat(one) {
 }
 
 function deleteChat(one) {
-  const isOpen = one === chat;
+  const isOpen = one.id === chat.id;
   if (isOpen) stop();
-  chats = chats.filter((other) => other !== one);
-  saveChats(chats);
+  chats = dropChat(one);
   if (isOpen) openChat(chats[0] ?? newChat());
   else showChats();
 }
+
+// What another tab did to the conversation shown here is shown, unless an answer is being written into it or a message edited.
+watchChats((stored) => {
+  chats = stored;
+  const same = chats.find((one) => one.id === chat.id);
+  if (same && running === null && !messages.querySelector(".editor")) {
+    chat = same;
+    showMessages();
+  }
+  showChats();
+});
 
 // ---- messages
 
@@ -180,7 +189,7 @@ function finishAnswer(mine) {
     showRunning(false);
     say(mine.message.error ? "The answer failed." : `The answer is complete: ${mine.message.figures?.generated ?? 0} tokens.`);
   }
-  if (chats.includes(chat) || chat.messages.includes(mine.message)) keep();
+  if (chat.messages.includes(mine.message)) keep();
 }
 
 function showRunning(isRunning) {

@@ -92,6 +92,8 @@ class Message extends HTMLElement {
   // Turns the text of the user's message into a box.
   edit() {
     const { body, tools } = this.#parts;
+    const open = this.querySelector(".editor textarea");
+    if (open) return open.focus();
     const box = element("textarea", { "aria-label": "Edit the message" });
     box.value = this.message.content;
     const close = () => {

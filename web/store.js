@@ -23,16 +23,42 @@ function write(name, value) {
 const isMessage = (message) => ["user", "assistant"].includes(message?.role) && typeof message.content === "string";
 const isChat = (chat) => typeof chat?.id === "string" && Array.isArray(chat.messages) && chat.messages.every(isMessage);
 
+let notStored = null; // the conversations of this visit, where the browser stores nothing
+
 // [{id, title, messages: [{role, content, reasoning?, tools?, figures?, error?, end?}]}], the newest first.
 export function loadChats() {
-  const chats = read(CHATS, []);
+  const chats = notStored ?? read(CHATS, []);
   return Array.isArray(chats) ? chats.filter(isChat) : [];
 }
 
 // When there is no room, the oldest conversations go.
-export function saveChats(chats) {
+function saveChats(chats) {
+  notStored = null;
   for (let n = chats.length; n > 0; n = Math.floor(n / 2)) if (write(CHATS, chats.slice(0, n))) return;
-  if (chats.length === 0) write(CHATS, []);
+  if (chats.length > 0 || !write(CHATS, [])) notStored = chats;
+}
+
+// Other tabs write to the same list, so one conversation is put into what is stored now. Both return the list.
+export function saveChat(chat) {
+  const chats = loadChats();
+  const at = chats.findIndex((other) => other.id === chat.id);
+  if (at < 0) chats.unshift(chat);
+  else chats[at] = chat;
+  saveChats(chats);
+  return chats;
+}
+
+export function dropChat(chat) {
+  const chats = loadChats().filter((other) => other.id !== chat.id);
+  saveChats(chats);
+  return chats;
+}
+
+// Calls `onChange` with the list when another tab has changed it.
+export function watchChats(onChange) {
+  addEventListener("storage", (event) => {
+    if (event.key === CHATS || event.key === null) onChange(loadChats());
+  });
 }
 
 export const newChat = () => ({ id: crypto.getRandomValues(new Uint32Array(2)).join("-"), title: "", messages: [] });

@@ -7,13 +7,13 @@
 
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/kernel_text.h"
 
 namespace tamis {
 namespace {
 
 using kernel_text::take_until;
-using kernel_text::trimmed;
 
 // The value of the first line "KEY<tabs>: VALUE" of /proc/cpuinfo.
 std::string cpuinfo_value(const std::string& root, std::string_view key) {

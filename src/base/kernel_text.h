@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "base/file.h"
 
 namespace tamis::kernel_text {
@@ -24,12 +25,6 @@ inline std::string_view take_until(std::string_view& text, char separator) {
   const std::string_view piece = text.substr(0, at);
   text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
   return piece;
-}
-
-inline std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
 }
 
 // The text as one decimal number, spaces around it aside.

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/kernel_text.h"
 
 namespace tamis {
@@ -17,7 +18,6 @@ namespace {
 
 using kernel_text::number;
 using kernel_text::take_until;
-using kernel_text::trimmed;
 
 constexpr size_t kMaxCgroupDepth = 64;
 constexpr uint32_t kMaxCpu = 65535;

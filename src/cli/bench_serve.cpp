@@ -157,7 +157,7 @@ Verb bench_serve_verb() {
       "limits.\n\n" +
       scenario_list() + "\n\n--json prints one object: facts of the scenario and a summary of each phase.";
   return {.name = "bench-serve",
-          .summary = "loads a server with one of eleven scenarios and says how it holds",
+          .summary = "loads a server as a scenario says and reports how it holds",
           .details = details,
           .positionals = {{.name = "SCENARIO",
                            .help = "S1 to S11, open or closed",

@@ -8,6 +8,7 @@
 #include <exception>
 #include <new>
 
+#include "base/ascii.h"
 #include "cli/interrupt.h"
 
 namespace tamis::cli {
@@ -39,15 +40,7 @@ bool may_carry_token(const std::string& url) {
 }
 
 bool starts_with_ignoring_case(std::string_view line, std::string_view name) {
-  return line.size() >= name.size() && std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) {
-           return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b + 32) : b);
-         });
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == '\r' || text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  return text;
+  return to_lower(line.substr(0, name.size())) == name;
 }
 
 tl::unexpected<Error> status_error(long status, const std::string& url) {

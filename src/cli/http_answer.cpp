@@ -4,21 +4,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
+
 namespace tamis::cli {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 bool read_whole(std::string_view text, uint64_t& value, int base) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -97,7 +86,8 @@ Status HttpAnswerParser::on_header_line() {
   const size_t colon = line_.find(':');
   if (n_head_bytes_ > kMaxHeadBytes || colon == 0 || colon == std::string::npos)
     return fail(ErrorCode::network, "the answer has a bad header: \"{}\"", escape_for_display(line_));
-  headers_.emplace_back(lower(line_.substr(0, colon)), trimmed(std::string_view(line_).substr(colon + 1)));
+  headers_.emplace_back(to_lower(line_.substr(0, colon)),
+                        trimmed(std::string_view(line_).substr(colon + 1), kHttpBlanks));
   return {};
 }
 
@@ -106,7 +96,7 @@ Status HttpAnswerParser::on_head_end() {
     state_ = State::status_line;
     return {};
   }
-  if (lower(header("transfer-encoding")).ends_with("chunked")) {
+  if (to_lower(header("transfer-encoding")).ends_with("chunked")) {
     state_ = State::chunk_size;
     return {};
   }
@@ -122,7 +112,7 @@ Status HttpAnswerParser::on_head_end() {
 }
 
 Status HttpAnswerParser::on_chunk_size() {
-  const std::string_view digits = trimmed(std::string_view(line_).substr(0, line_.find(';')));
+  const std::string_view digits = trimmed(std::string_view(line_).substr(0, line_.find(';')), kHttpBlanks);
   if (!read_whole(digits, n_left_, 16))
     return fail(ErrorCode::network, "the answer has a bad chunk: \"{}\"", escape_for_display(line_));
   state_ = n_left_ == 0 ? State::trailer : State::chunk_data;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -22,7 +23,8 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using tcp = asio::ip::tcp;
 
-constexpr size_t kMaxErrorBytes = 65536;  // of the body of a refusal
+constexpr size_t kMaxErrorBytes = 65536;              // of the body of a refusal
+constexpr size_t kMaxAnswerBytes = size_t{16} << 20;  // of get()
 constexpr auto kStopPoll = std::chrono::milliseconds(50);
 
 Clock::duration to_duration(double seconds) {
@@ -114,9 +116,9 @@ class Client : public LoadClient {
   Status look_up() {
     error_code error;
     tcp::resolver resolver(io);
-    const auto found = resolver.resolve(target.host, target.port, error);
-    if (error || found.empty()) return fail(ErrorCode::network, "{}:{}: {}", target.host, target.port, error.message());
-    endpoint = found.begin()->endpoint();
+    addresses = resolver.resolve(target.host, target.port, error);
+    if (error || addresses.empty())
+      return fail(ErrorCode::network, "{}:{}: {}", target.host, target.port, error.message());
     return {};
   }
 
@@ -143,8 +145,8 @@ class Client : public LoadClient {
   void plan(double when, std::function<void()> work) override {
     const auto timer = std::make_shared<asio::steady_timer>(io, start_ + to_duration(when));
     plans_.push_back(timer);
-    timer->async_wait([timer, work = std::move(work)](const error_code& error) {
-      if (!error) work();
+    timer->async_wait([this, timer, round = n_drops_, work = std::move(work)](const error_code& error) {
+      if (!error && round == n_drops_) work();  // a timer that had run out cannot be cancelled any more
     });
   }
 
@@ -152,6 +154,7 @@ class Client : public LoadClient {
     for (const auto& plan : plans_)
       if (const auto timer = plan.lock()) timer->cancel();
     plans_.clear();
+    ++n_drops_;
   }
 
   double now() const override { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -200,7 +203,7 @@ class Client : public LoadClient {
   asio::io_context io;
   const LoadTarget target;
   const double timeout_s;
-  tcp::endpoint endpoint;
+  tcp::resolver::results_type addresses;  // the first that takes the connection is used
 
  private:
   const Clock::time_point start_ = Clock::now();
@@ -208,14 +211,17 @@ class Client : public LoadClient {
   size_t n_taken_ = 0;            // traces handed out already
   std::unordered_map<size_t, std::shared_ptr<Exchange>> open_;
   std::vector<std::weak_ptr<asio::steady_timer>> plans_;
+  uint64_t n_drops_ = 0;
 };
 
 Exchange::Exchange(Client& client, size_t trace_idx, LoadCall call)
     : client_(client), trace_idx_(trace_idx), call_(std::move(call)), socket_(client.io), deadline_(client.io) {
   const bool is_get = call_.body.empty();
-  request_ =
-      fmt::format("{} {}{} HTTP/1.1\r\nHost: {}:{}\r\nConnection: close\r\nAccept: */*\r\n", is_get ? "GET" : "POST",
-                  client.target.base_path, call_.path, client.target.host, client.target.port);
+  const LoadTarget& target = client.target;
+  const bool is_v6 = target.host.find(':') != std::string::npos;
+  request_ = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}{}{}:{}\r\nConnection: close\r\nAccept: */*\r\n",
+                         is_get ? "GET" : "POST", target.base_path, call_.path, is_v6 ? "[" : "", target.host,
+                         is_v6 ? "]" : "", target.port);
   if (!call_.key.empty()) request_ += fmt::format("Authorization: Bearer {}\r\n", call_.key);
   if (!is_get) request_ += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n", call_.body.size());
   request_ += "\r\n" + call_.body;
@@ -229,7 +235,8 @@ void Exchange::start() {
   deadline_.async_wait([self](const error_code& error) {
     if (!error) self->finish(fmt::format("no end within {} s", self->client_.timeout_s));
   });
-  socket_.async_connect(client_.endpoint, [self](const error_code& error) {
+  asio::async_connect(socket_, client_.addresses, [self](const error_code& error, const tcp::endpoint&) {
+    if (self->is_done_) return;
     if (error) return self->finish("connect: " + error.message());
     error_code ignored;
     self->socket_.set_option(tcp::no_delay(true), ignored);
@@ -269,7 +276,12 @@ void Exchange::on_bytes(std::string_view bytes) {
 bool Exchange::take_body_bytes() {
   std::string body = parser_.take_body();
   if (!parser_.header("content-type").starts_with("text/event-stream") || parser_.status() != 200) {
-    if (call_.body.empty() || body_.size() < kMaxErrorBytes) body_ += body;
+    const bool is_answer = call_.body.empty() && parser_.status() == 200;
+    if (is_answer && body_.size() + body.size() > kMaxAnswerBytes) {
+      finish("the answer is too long");
+      return false;
+    }
+    if (is_answer || body_.size() < kMaxErrorBytes) body_ += body;
     return true;
   }
   const auto events = events_.feed(body);

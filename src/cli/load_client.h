@@ -50,7 +50,7 @@ class LoadClient {
   virtual const LoadTrace& trace(size_t trace_idx) const = 0;
   virtual std::vector<LoadTrace> take_traces() = 0;  // of all since the last call; Requires: run() has returned
 
-  // One whole answer, outside the traces. Errors: network.
+  // One whole answer of at most 16 MiB, outside the traces. Requires: nothing in flight or planned. Errors: network.
   virtual Result<Json> get(const std::string& path, const std::string& key, const std::atomic<bool>& stop) = 0;
 };
 

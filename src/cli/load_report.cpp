@@ -37,8 +37,6 @@ std::string errors_text(const LoadReport& report) {
   return out;
 }
 
-}  // namespace
-
 Json summary_json(const LoadSummary& summary) {
   Json out = Json::object();
   out.set("requests", uint64_t{summary.n_requests}).set("answered", uint64_t{summary.n_answered});
@@ -54,6 +52,8 @@ Json summary_json(const LoadSummary& summary) {
   for (const auto& [error, n] : summary.errors) errors.set(error, uint64_t{n});
   return out.set("errors", std::move(errors));
 }
+
+}  // namespace
 
 Json load_json(const LoadReport& report) {
   Json facts = Json::object();

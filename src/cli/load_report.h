@@ -8,7 +8,6 @@
 
 namespace tamis::cli {
 
-Json summary_json(const LoadSummary& summary);
 // {"schema":1,"scenario":…,"facts":{…},"phases":[{"name":…,…}]}
 Json load_json(const LoadReport& report);
 std::string load_text(const LoadReport& report);

@@ -61,7 +61,7 @@ Json array_schema() {
   return out.set("type", "array").set("items", object_schema(string_property("name"))).set("minItems", 200);
 }
 
-LoadSizes LoadRun::sizes(const LoadDefaults& defaults) const {
+LoadSizes LoadRun::sizes(const LoadSizes& defaults) const {
   LoadSizes out = defaults;
   out.n_clients = options_.n_clients.value_or(defaults.n_clients);
   out.n_requests = options_.n_requests.value_or(defaults.n_requests);

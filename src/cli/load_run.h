@@ -15,7 +15,6 @@ struct LoadSizes {
   uint32_t n_clients = 1, n_requests = 1;  // requests: of all clients together
   TokenRange prompt, output;
 };
-using LoadDefaults = LoadSizes;
 
 // One request's words.
 struct LoadMessage {
@@ -34,7 +33,7 @@ class LoadRun {
   Status learn_word_cost();
 
   // The scenario's sizes where the command line gives none.
-  LoadSizes sizes(const LoadDefaults& defaults) const;
+  LoadSizes sizes(const LoadSizes& defaults) const;
   std::string words(uint64_t n_tokens) { return random_words(rng_, cost_.words_for(n_tokens)); }
 
   using OnTrace = std::function<void(const LoadTrace&)>;

@@ -16,7 +16,7 @@ constexpr double kOverload = 3;       // S7: offered, in capacities
 constexpr size_t kPiecesBefore = 8;   // S3: of every stream, before the long prompt comes
 constexpr uint64_t kEndless = 2000;   // S3: output tokens of a stream that another replaces when it ends
 
-Result<LoadReport> one_stream(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> one_stream(LoadRun& run, const LoadSizes& defaults) {
   const LoadSizes sizes = run.sizes(defaults);
   TAMIS_TRY_STATUS(run.closed_phase("alone", sizes));
   const LoadSummary& summary = run.report().phases.back().summary;
@@ -70,7 +70,7 @@ Status open_phase(LoadRun& run, const LoadSizes& sizes, double rate, std::option
   return {};
 }
 
-Result<LoadReport> rate_sweep(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> rate_sweep(LoadRun& run, const LoadSizes& defaults) {
   const LoadSizes sizes = run.sizes(defaults);
   RateSearch search(run.options().rate.value_or(0.5), 2);
   while (const auto rate = search.next()) {
@@ -83,14 +83,14 @@ Result<LoadReport> rate_sweep(LoadRun& run, const LoadDefaults& defaults) {
   return run.take_report();
 }
 
-Result<LoadReport> one_rate(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> one_rate(LoadRun& run, const LoadSizes& defaults) {
   if (!run.options().rate) return fail(ErrorCode::invalid_argument, "open: --rate is missing");
   bool has_passed = false;
   TAMIS_TRY_STATUS(open_phase(run, run.sizes(defaults), *run.options().rate, std::nullopt, has_passed));
   return run.take_report();
 }
 
-Result<LoadReport> closed_loop(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> closed_loop(LoadRun& run, const LoadSizes& defaults) {
   TAMIS_TRY_STATUS(run.closed_phase("closed", run.sizes(defaults)));
   return run.take_report();
 }
@@ -142,7 +142,7 @@ class Attack {
   size_t attacker_ = 0;
 };
 
-Result<LoadReport> long_prompt_arrives(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> long_prompt_arrives(LoadRun& run, const LoadSizes& defaults) {
   const LoadSizes sizes = run.sizes(defaults);
   TAMIS_TRY_STATUS(
       run.closed_phase("alone", {.n_clients = 1, .n_requests = 1, .prompt = sizes.prompt, .output = sizes.output}));
@@ -180,7 +180,7 @@ Result<LoadReport> long_prompt_arrives(LoadRun& run, const LoadDefaults& default
 }
 
 // All users at once: the hardest moment for a cache, which has nothing yet.
-Result<LoadReport> shared_prefix(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> shared_prefix(LoadRun& run, const LoadSizes& defaults) {
   constexpr uint64_t kOwnTokens = 64;
   const LoadSizes sizes = run.sizes(defaults);
   const std::string shared = run.words(sizes.prompt.high);
@@ -203,7 +203,7 @@ Result<LoadReport> shared_prefix(LoadRun& run, const LoadDefaults& defaults) {
   return run.take_report();
 }
 
-Result<LoadReport> agent(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> agent(LoadRun& run, const LoadSizes& defaults) {
   const LoadSizes sizes = run.sizes(defaults);
   Json messages = Json::array();
   messages.push_back(chat_message("system", run.words(sizes.prompt.high)));
@@ -228,7 +228,7 @@ Result<LoadReport> agent(LoadRun& run, const LoadDefaults& defaults) {
   return run.take_report();
 }
 
-Result<LoadReport> overload(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> overload(LoadRun& run, const LoadSizes& defaults) {
   const LoadSizes sizes = run.sizes(defaults);
   TAMIS_TRY_STATUS(run.closed_phase("capacity", sizes));
   const double capacity = run.report().phases.back().summary.request_rate;
@@ -251,7 +251,7 @@ Result<LoadReport> overload(LoadRun& run, const LoadDefaults& defaults) {
 }
 
 // Two keys, one with ten times the other's clients. Shares are counted while both are there.
-Result<LoadReport> two_tenants(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> two_tenants(LoadRun& run, const LoadSizes& defaults) {
   const LoadSizes sizes = run.sizes(defaults);
   if (run.options().keys.size() < 2)
     return fail(ErrorCode::invalid_argument, "S8: two tenants need two keys (--api-key-file)");
@@ -291,7 +291,7 @@ Result<LoadReport> two_tenants(LoadRun& run, const LoadDefaults& defaults) {
 }
 
 // By turns, so that a machine that slows down slows both.
-Result<LoadReport> grammar_cost(LoadRun& run, const LoadDefaults& defaults) {
+Result<LoadReport> grammar_cost(LoadRun& run, const LoadSizes& defaults) {
   constexpr int kRounds = 2;
   const LoadSizes sizes = run.sizes(defaults);
   std::vector<double> rates[2];
@@ -312,8 +312,8 @@ Result<LoadReport> grammar_cost(LoadRun& run, const LoadDefaults& defaults) {
 
 struct Scenario {
   ScenarioRow row;
-  LoadDefaults defaults;
-  Result<LoadReport> (*run)(LoadRun& run, const LoadDefaults& defaults);
+  LoadSizes defaults;
+  Result<LoadReport> (*run)(LoadRun& run, const LoadSizes& defaults);
 };
 
 constexpr TokenRange exactly(uint64_t n) { return {n, n}; }

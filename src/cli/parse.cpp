@@ -216,7 +216,7 @@ class ArgsBuilder {
     const std::string name = (setting.name.size() == 1 ? "-" : "--") + setting.name;
     Args::Entry* entry = find(name);
     if (entry == nullptr) entry = find("-" + setting.name);  // -np, -ctk
-    if (entry == nullptr || name == "--config" || name == "--help") return unknown_option(verb_, name);
+    if (entry == nullptr || entry == find("--config") || entry == find("--help")) return unknown_option(verb_, name);
     if (std::find(of_command_line.begin(), of_command_line.end(), entry) != of_command_line.end()) return {};
     const OptionSpec& option = *entry->option;
     if (entry->is_given && !option.is_repeatable) return fail(ErrorCode::invalid_argument, "{}: given twice", name);

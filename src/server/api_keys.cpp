@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "base/file.h"
 
 namespace tamis::server {

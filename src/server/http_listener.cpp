@@ -215,7 +215,8 @@ Listener::~Listener() {
 std::string Listener::url() const {
   if (!unix_path_.empty()) return options.host;
   const bool is_v6 = options.host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", tls ? "https" : "http", is_v6 ? "[" : "", options.host, is_v6 ? "]" : "", port_);
+  return fmt::format("{}://{}{}{}:{}", options.tls_certificate.empty() ? "http" : "https", is_v6 ? "[" : "",
+                     options.host, is_v6 ? "]" : "", port_);
 }
 
 asio::awaitable<void> Listener::accept_loop() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "base/result.h"
 
 namespace tamis::server {
@@ -16,12 +17,6 @@ bool is_token_char(char c) {
 }
 
 bool is_token(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char); }
-
-std::string_view trim_blanks(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 bool is_visible(char c) { return c > 0x20 && c < 0x7f; }
 
@@ -46,17 +41,10 @@ constexpr size_t kMaxMethodBytes = 32;
 
 }  // namespace
 
-std::string to_lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 bool has_token(std::string_view list, std::string_view token) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
-    if (to_lower(trim_blanks(list.substr(0, comma))) == token) return true;
+    if (to_lower(trimmed(list.substr(0, comma), kHttpBlanks)) == token) return true;
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return false;
@@ -178,7 +166,7 @@ void RequestParser::on_header_line() {
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
     return fail(400, "a header line is malformed");
-  const std::string_view value = trim_blanks(line.substr(colon + 1));
+  const std::string_view value = trimmed(line.substr(colon + 1), kHttpBlanks);
   if (!std::all_of(value.begin(), value.end(), is_value_char)) return fail(400, "a header has a control character");
   head_.headers.emplace_back(to_lower(line.substr(0, colon)), value);
 }

@@ -84,9 +84,6 @@ class RequestParser {
   bool has_request_line_ = false, is_chunked_ = false, expects_continue_ = false;
 };
 
-// ASCII letters to lower case, everything else as it is.
-std::string to_lower(std::string_view text);
-
 // Whether a comma-separated header value has the token, whatever its case.
 bool has_token(std::string_view list, std::string_view token);
 

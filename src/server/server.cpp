@@ -5,6 +5,7 @@
 #include <charconv>
 #include <new>
 
+#include "base/ascii.h"
 #include "base/log.h"
 #include "server/answer_job.h"
 #include "server/answer_plan.h"

@@ -1,6 +1,7 @@
 // The forms of a call: a JSON object of name and arguments, a name with arguments behind it, marked parameters.
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "text/answer_parser.h"
 
 namespace tamis {
@@ -8,7 +9,7 @@ namespace {
 
 constexpr size_t kMaybe = std::string_view::npos;
 constexpr size_t kMaxName = 256;
-constexpr std::string_view kSpace = " \t\r\n", kFence = "```";
+constexpr std::string_view kFence = "```";
 constexpr std::string_view kFunctionBegin = "<function=", kFunctionEnd = "</function>";
 constexpr std::string_view kKeyBegin = "<arg_key>", kKeyEnd = "</arg_key>", kValueBegin = "<arg_value>",
                            kValueEnd = "</arg_value>";
@@ -18,11 +19,6 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> al
 }
 bool is_name_key(std::string_view key) { return is_one_of(key, {"name", "tool_name", "function"}); }
 bool is_arguments_key(std::string_view key) { return is_one_of(key, {"arguments", "parameters"}); }
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-}
 
 // The name alone, of what families write there: `functions.NAME:0`, `ID<mark>NAME`, `NAME[CALL_ID]ID`.
 std::string_view clean_name(std::string_view text, const CallSyntax& calls) {
@@ -55,7 +51,7 @@ void AnswerParser::take(size_t n) {
   if (n > 0) searched_ = 0;
 }
 
-void AnswerParser::take_space() { take(std::min(rest().find_first_not_of(kSpace), rest().size())); }
+void AnswerParser::take_space() { take(std::min(rest().find_first_not_of(kBlanks), rest().size())); }
 
 void AnswerParser::open_call(std::string_view mark) {
   call_ = {};
@@ -388,7 +384,7 @@ bool AnswerParser::step_pairs(bool is_end) {
 }
 
 bool AnswerParser::step_close(bool is_end) {
-  at_ += std::min(rest().find_first_not_of(kSpace), rest().size());
+  at_ += std::min(rest().find_first_not_of(kBlanks), rest().size());
   if (rest().empty()) return false;
   if (call_.is_list) {
     const char byte = rest().front();

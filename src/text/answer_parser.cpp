@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
+
 namespace tamis {
 namespace {
 
 constexpr size_t kMaybe = std::string_view::npos;
 constexpr size_t kMaxHeader = 512;
-constexpr std::string_view kSpace = " \t\r\n";
 constexpr std::string_view kMessage = "<|message|>";
 // What begins the next message or ends this one, in the frame of channels.
 constexpr std::string_view kMessageMarks[] = {"<|end|>", "<|start|>", "<|channel|>", "<|call|>", "<|return|>"};
@@ -129,7 +130,7 @@ void AnswerParser::emit(AnswerPiece::Kind kind, std::string_view text) {
 
 // Text or reasoning, as the mode is; white space at its end waits for what follows.
 void AnswerParser::emit_text(std::string_view text) {
-  const size_t end = text.find_last_not_of(kSpace) + 1;  // npos + 1 is 0
+  const size_t end = text.find_last_not_of(kBlanks) + 1;  // npos + 1 is 0
   if (end > 0) {
     const auto kind = mode_ == Mode::reasoning ? AnswerPiece::Kind::reasoning : AnswerPiece::Kind::text;
     if (!space_.empty()) emit(kind, std::exchange(space_, {}));
@@ -143,7 +144,7 @@ void AnswerParser::emit_text(std::string_view text) {
 
 // Moves white space at the front of the rest to what is held back.
 void AnswerParser::hold_space() {
-  const size_t n = std::min(rest().find_first_not_of(kSpace), rest().size());
+  const size_t n = std::min(rest().find_first_not_of(kBlanks), rest().size());
   if (!drops_space_) space_ += rest().substr(0, n);
   at_ += n;
 }
@@ -212,7 +213,7 @@ bool AnswerParser::begin_bare(bool is_end) {
     } else if (!is_end && kJson.starts_with(tail)) {
       return true;
     }
-    n = std::min(text.find_first_not_of(kSpace, n), text.size());
+    n = std::min(text.find_first_not_of(kBlanks, n), text.size());
     if (n == text.size()) return !is_end;
   }
   if (text[n] != '{') return false;

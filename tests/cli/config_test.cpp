@@ -55,7 +55,7 @@ TEST_F(ConfigOption, TheCommandLineComesFirst) {
 
 TEST_F(ConfigOption, WhatIsWrongIsToldWithItsLine) {
   for (const char* const wrong : {"ports = 1", "port = x", "port = 70000", "port = 1\nport = 2", "strict-model = yes",
-                                  "config = other", "help = true"}) {
+                                  "config = other", "help = true", "h = true"}) {
     const auto refused = parse(wrong);
     ASSERT_FALSE(refused) << wrong;
     EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument) << wrong;

@@ -234,10 +234,43 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.stand_in.asked[-1]["messages"], [{"role": "user", "content": "changed"}])
         self.page.click("#draft")
         self.page.keyboard.press("ArrowUp")
-        self.assertEqual(self.page.input_value(".editor textarea"), "changed")
+        self.page.click("#draft")
+        self.page.keyboard.press("ArrowUp")  # the same box again
+        self.assertEqual(self.page.eval_on_selector_all(".editor textarea", "all => all.map((one) => one.value)"), ["changed"])
         self.page.keyboard.press("Escape")
         self.assertEqual(self.page.query_selector(".editor"), None)
         self.assertEqual(len(self.stand_in.asked), 4)
+
+    def test_two_tabs_keep_each_others_conversations(self):
+        other = self.open(self.stand_in.url)
+        self.stand_in.script = [{"content": "yes"}]
+        titles = lambda page: page.eval_on_selector_all("#chat-list .open", "all => all.map((one) => one.title)")
+        for page, text in ((self.page, "asked here"), (other, "asked there")):
+            self.ask(text, page)
+            page.wait_for_selector("tamis-message:nth-child(2)[aria-busy=false] .figures:not(:empty)")
+        self.page.wait_for_selector("#chat-list >> text=asked there")
+        self.ask("and again")
+        self.wait_for_end(4)
+        other.click("#chat-list [aria-label*='asked here']")
+        self.page.wait_for_selector("#chat-list >> text=asked here", state="detached")
+        self.assertEqual([titles(page) for page in (self.page, other)], [["asked there"]] * 2)
+        self.assertEqual(self.texts(), ["asked here", "yes", "and again", "yes"])  # what is shown stays, and comes back with an answer
+        self.ask("once more")
+        self.wait_for_end(6)
+        other.wait_for_selector("#chat-list >> text=asked here")
+        self.page.reload()
+        self.page.wait_for_selector("tamis-message:nth-child(6)")
+        self.assertEqual(titles(self.page), ["asked here", "asked there"])
+
+    def test_a_browser_that_stores_nothing_still_chats(self):
+        self.context.add_init_script("for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get() { throw new DOMException('no', 'SecurityError'); } });")
+        self.page.reload()
+        self.stand_in.script = [{"content": "yes"}]
+        for text in ("one", "two"):
+            self.page.keyboard.press("Alt+n")
+            self.ask(text)
+            self.wait_for_end()
+        self.assertEqual(self.page.eval_on_selector_all("#chat-list .open", "all => all.map((one) => one.title)"), ["two", "one"])
 
     def test_hostile_text_stays_text(self):
         hostile = [
