@@ -85,8 +85,7 @@ Result<std::shared_ptr<const server::ServedModel>> served_model(const Args& args
   options.pool = loaded.pool.get();
   const GgufFile& file = loaded.engine->model().file;
   const ModelFacts facts = gather_facts(file);
-  const auto served = std::make_shared<server::ServedModel>();
-  served->engine = loaded.engine;
+  const auto served = std::make_shared<server::ServedModel>(loaded.engine);
   TAMIS_TRY(served->scheduler, Scheduler::create(loaded.engine, options));
   served->alias = alias_of(args, file.path());
   served->type_label = facts.type_label;

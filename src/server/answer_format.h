@@ -110,6 +110,9 @@ std::string rfc3339(int64_t unix_time);                       // "2031-02-03T04:
 std::string_view openai_finish_reason(GenerationEnd end);     // "stop", "length" or "timeout"
 std::string_view openai_finish_reason(const AnswerEnd& end);  // … or "tool_calls"
 
+// {"token", "logprob", "bytes", "top_logprobs"} of a token, as OpenAI's chats and responses tell it.
+Json openai_logprob(const Tokenizer& tokenizer, const AnswerToken& token);
+
 // {"prompt_n":…,"prompt_ms":…,…}: llama-server's.
 Json timings_json(const RequestReport& report);
 

@@ -67,20 +67,11 @@ GrammarSpec call_form(const AnswerSyntax& syntax, const ToolUse& tools) {
 
 }  // namespace
 
-AnswerSyntax answer_syntax(const ServedModel& model) {
-  const GgufValue* const source = model.engine->model().file.find("tokenizer.chat_template");
-  const auto text = source == nullptr ? std::nullopt : source->as_string();
-  AnswerSyntax syntax = find_answer_syntax(text.value_or(""));
-  // Where the template does not offer tools, we do, in the generic syntax.
-  if (!syntax.offers_tools) syntax.calls = &call_syntaxes().back();
-  return syntax;
-}
-
 ApiResult<AnswerPlan> plan_answer(const ServedModel& model, std::string_view prompt_end, GenerationCall& call) {
   AnswerPlan plan;
   if (!call.messages) return plan;
   const Tokenizer& tokenizer = *model.engine->tokenizer();
-  const AnswerSyntax syntax = answer_syntax(model);
+  const AnswerSyntax& syntax = model.syntax;
   const Marks marks = reasoning_marks(syntax);
   const bool is_open = is_last(prompt_end, marks.begin, marks.end);
   const bool is_behind = is_last(prompt_end, marks.end, marks.begin);

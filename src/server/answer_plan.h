@@ -20,7 +20,4 @@ struct AnswerPlan {
 // parts of the request contradict each other.
 ApiResult<AnswerPlan> plan_answer(const ServedModel& model, std::string_view prompt_end, GenerationCall& call);
 
-// How the model writes calls and reasoning, by its chat template.
-AnswerSyntax answer_syntax(const ServedModel& model);
-
 }  // namespace tamis::server

@@ -81,6 +81,22 @@ void read_seed(Fields& fields, SamplingParams& sampling) {
   if (seed >= 0) sampling.seed = static_cast<uint64_t>(seed);
 }
 
+void read_token_ids(Fields& fields, std::string_view field, const Json& list, const CallLimits& limits,
+                    std::vector<TokenId>& out) {
+  for (const Json& id : list.as_array()) {
+    if (!id.is_int() || id.as_int() < 0 || id.as_int() >= limits.n_vocab)
+      return fields.fail(field, fmt::format("expected token ids from 0 to {}", int64_t{limits.n_vocab} - 1));
+    out.push_back(static_cast<TokenId>(id.as_int()));
+  }
+}
+
+void read_prompt_ids(Fields& fields, std::string_view field, const Json& list, const CallLimits& limits,
+                     std::vector<TokenId>& out) {
+  if (const size_t n = list.as_array().size(); n > limits.n_ctx)
+    return fields.fail(field, fmt::format("got {} tokens, the context holds {}", n, limits.n_ctx));
+  read_token_ids(fields, field, list, limits, out);
+}
+
 void read_stops(Fields& fields, std::string_view name, GenerateRequest& request) {
   if (!fields.texts(name, GenerationCall::kMaxStops, request.stop)) return;
   for (const std::string& stop : request.stop)

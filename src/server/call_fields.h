@@ -15,6 +15,12 @@ void read_common_sampling(Fields& fields, SamplingParams& sampling);
 // -1: drawn; else 0 … 2^63-1.
 void read_seed(Fields& fields, SamplingParams& sampling);
 
+// The ids of a list into `out`, or a fault of `field`: all of the vocabulary; as a prompt, no more than the context.
+void read_token_ids(Fields& fields, std::string_view field, const Json& list, const CallLimits& limits,
+                    std::vector<TokenId>& out);
+void read_prompt_ids(Fields& fields, std::string_view field, const Json& list, const CallLimits& limits,
+                     std::vector<TokenId>& out);
+
 void read_stops(Fields& fields, std::string_view name, GenerateRequest& request);
 
 // {"ID": bias, …} or [[ID, bias], …]; bias −100 … 100, or false: never.
@@ -23,6 +29,8 @@ void read_logit_bias(Fields& fields, const CallLimits& limits, SamplingParams& s
 // What the answer must be: "response_format" (OpenAI; with "schema" beside json_object as llama-server has it),
 // "grammar" and "json_schema" (llama-server), "structured_outputs" (vLLM). One of them at most.
 void read_form(Fields& fields, GenerationCall& call);
+// The same as OpenAI's responses say it, the object at "text.format".
+void read_text_format(Fields& fields, const Json& format, GenerationCall& call);
 // What the answer must be, compiled later; a fault when something has said so already.
 void set_form(Fields& fields, std::string_view field, GrammarSpec spec, GenerationCall& call);
 

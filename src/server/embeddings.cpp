@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "server/fields.h"
+#include "server/call_fields.h"
 
 namespace tamis::server {
 namespace {
@@ -25,15 +25,8 @@ void read_one(Fields& fields, const std::string& field, const Json& value, const
     input.text = value.as_string();
   } else if (!is_ids(value)) {
     return fields.fail(field, fmt::format("got {}, expected a string or token ids", kind_of(value)));
-  } else if (value.as_array().size() > limits.n_ctx) {
-    return fields.fail(field,
-                       fmt::format("got {} tokens, the context holds {}", value.as_array().size(), limits.n_ctx));
   } else {
-    for (const Json& id : value.as_array()) {
-      if (!id.is_int() || id.as_int() < 0 || id.as_int() >= limits.n_vocab)
-        return fields.fail(field, fmt::format("expected token ids from 0 to {}", int64_t{limits.n_vocab} - 1));
-      input.tokens.push_back(static_cast<TokenId>(id.as_int()));
-    }
+    read_prompt_ids(fields, field, value, limits, input.tokens);
   }
   call.inputs.push_back(std::move(input));
 }
@@ -91,6 +84,25 @@ ApiResult<Pooling> pooling_of(const ServedModel& model) {
     case 3: return Pooling::last;
     default: return refused(501, "this model's way of pooling embeddings is not supported");
   }
+}
+
+uint64_t most_bytes(const EmbeddingsCall& call, const CallLimits& limits) {
+  constexpr uint64_t kNumber = 25, kAround = 128;  // "-1.2345678901234567e-123,"; the names, and what stands once
+  const uint64_t values = call.is_base64 ? (uint64_t{limits.n_embd} * 4 + 2) / 3 * 4 : limits.n_embd * kNumber;
+  return (call.inputs.size() + 1) * kAround + call.inputs.size() * values;
+}
+
+std::shared_ptr<void> hold_bytes(const std::shared_ptr<std::atomic<uint64_t>>& total, uint64_t n) {
+  if (total->fetch_add(n) + n > kMaxHeldBytes) {
+    *total -= n;
+    return nullptr;
+  }
+  return {total.get(), [total, n](void*) { *total -= n; }};
+}
+
+EmbeddingJob::EmbeddingJob(Setup setup) : setup_(std::move(setup)) {
+  body_.reserve(setup_.max_bytes);
+  body_ = R"({"object":"list","data":[)";
 }
 
 class EmbeddingJob::Listener : public GenerateListener {
@@ -151,15 +163,17 @@ void EmbeddingJob::take(const Done& done) {
     for (const float value : done.values) list.push_back(double{value});
     item.set("embedding", std::move(list));
   }
-  items_[done.idx] = item.dump();
+  early_[done.idx] = item.dump();
+  for (auto next = early_.begin(); next != early_.end() && next->first == n_written_; next = early_.erase(next))
+    body_ += (n_written_++ > 0 ? "," : "") + next->second;
   n_tokens_ += done.report.n_prompt;
-  if (++n_done_ == items_.size()) finish();
+  if (++n_done_ == setup_.prompts.size()) finish();
 }
 
 void EmbeddingJob::submit_more() {
   const auto model = setup_.model.lock();
   if (!model) return fail(plain_error(503, "the server is shutting down"));
-  while (!is_over_ && n_submitted_ < items_.size() && n_submitted_ - n_done_ < setup_.n_at_once) {
+  while (!is_over_ && n_submitted_ < setup_.prompts.size() && n_submitted_ - n_done_ < setup_.n_at_once) {
     const size_t idx = n_submitted_++;
     GenerateRequest request;
     request.prompt = std::move(setup_.prompts[idx]);
@@ -181,8 +195,8 @@ void EmbeddingJob::finish() {
   Json usage = Json::object();
   usage.set("prompt_tokens", uint64_t{n_tokens_}).set("total_tokens", uint64_t{n_tokens_});
   Response response;
-  response.body = R"({"object":"list","data":[)";
-  for (size_t i = 0; i < items_.size(); ++i) response.body += (i > 0 ? "," : "") + items_[i];
+  response.body = std::move(body_);
+  response.held = std::move(setup_.held);
   response.body += fmt::format("],\"model\":{},\"usage\":{}}}\n", Json(setup_.alias).dump(), usage.dump());
   setup_.reply->send(std::move(response));
 }

@@ -2,7 +2,9 @@
 // time. Beside the answers of generated text (answer_job).
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +39,14 @@ ApiResult<Pooling> pooling_of(const ServedModel& model);
 // An input's tokens. Errors: 400 naming its field, for one that is empty or longer than the context.
 ApiResult<std::vector<TokenId>> build_embedding_prompt(const ServedModel& model, const EmbeddingsCall::Input& input);
 
+// The most bytes that the answer can have.
+uint64_t most_bytes(const EmbeddingsCall& call, const CallLimits& limits);
+
+// Counts n bytes among the `total` of the answers that are made or being sent, for as long as the result lives; null
+// when that would be more than kMaxHeldBytes. From any thread.
+constexpr uint64_t kMaxHeldBytes = uint64_t{512} << 20;
+std::shared_ptr<void> hold_bytes(const std::shared_ptr<std::atomic<uint64_t>>& total, uint64_t n);
+
 class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
  public:
   struct Setup {
@@ -46,10 +56,12 @@ class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
     Pooling pooling = Pooling::mean;
     bool is_base64 = false;
     std::vector<std::vector<TokenId>> prompts;
+    uint64_t max_bytes = 0;      // of the answer
+    std::shared_ptr<void> held;  // these bytes
     size_t n_at_once = 1;
     std::optional<std::chrono::steady_clock::time_point> deadline;  // of all inputs together
   };
-  explicit EmbeddingJob(Setup setup) : setup_(std::move(setup)), items_(setup_.prompts.size()) {}
+  explicit EmbeddingJob(Setup setup);
   void start();  // once; the reply is answered later
 
  private:
@@ -73,8 +85,10 @@ class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
   std::mutex mutex_;
   std::vector<Done> done_;  // guarded
 
-  std::vector<std::string> items_;  // JSON of each embedding
-  std::vector<RequestId> running_;  // all that were submitted; those that have ended do no harm
+  std::string body_;                     // of the answer, up to the first embedding that is not there
+  std::map<size_t, std::string> early_;  // JSON of those behind it
+  size_t n_written_ = 0;                 // in body_
+  std::vector<RequestId> running_;       // all that were submitted; those that have ended do no harm
   size_t n_submitted_ = 0, n_done_ = 0, n_tokens_ = 0;
   bool is_over_ = false;
 };

@@ -32,6 +32,11 @@ std::string_view kind_of(const Json& value) {
   return value.is_array() ? "an array" : "an object";
 }
 
+std::string text_member(const Json& object, std::string_view name) {
+  const Json* const found = object.find(name);
+  return found != nullptr && found->is_string() ? found->as_string() : std::string();
+}
+
 Fields::Fields(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
 
 void Fields::record(std::string_view name, FieldNote::Kind kind, Json minimum, Json maximum, Json allowed) {

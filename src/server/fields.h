@@ -18,6 +18,9 @@ namespace tamis::server {
 // "a string", "null", …: what a value is, for messages.
 std::string_view kind_of(const Json& value);
 
+// The text of a member; "" where there is none, or something else.
+std::string text_member(const Json& object, std::string_view name);
+
 // What a parser asks for under one name. The bounds are integers or reals as `kind` says.
 struct FieldNote {
   enum class Kind : uint8_t { any, integer, real, boolean, text, texts, object, array, inert, only };

@@ -14,13 +14,29 @@ void set_schema(Fields& fields, std::string_view field, const Json& schema, Gene
   set_form(fields, field, {Kind::json_schema, schema.dump()}, call);
 }
 
+// The parts of a named schema, which stand at `place`; `why_needed`: what is told where there is none.
+void read_named_schema(Fields& fields, const std::string& place, Fields& parts, std::string_view why_needed,
+                       GenerationCall& call) {
+  parts.accept_inert({"strict", "description"});  // a schema is always kept to
+  const Json* const schema = parts.any("schema");
+  if (schema == nullptr) return parts.fail("schema", why_needed);
+  set_schema(fields, place + ".schema", *schema, call);
+}
+
+std::string read_type(Fields& format) {
+  std::string type;
+  if (!format.text("type", type)) format.fail("type", "is missing");
+  if (type != "text" && type != "json_object" && type != "json_schema")
+    format.fail("type", R"(expected "text", "json_object" or "json_schema")");
+  return type;
+}
+
 void read_response_format(Fields& fields, GenerationCall& call) {
   constexpr std::string_view kField = "response_format";
   const Json* const format = fields.object(kField);
   if (format == nullptr) return;
   Fields inner(*format, "response_format.");
-  std::string type;
-  if (!inner.text("type", type)) inner.fail("type", "expected a string");
+  const std::string type = read_type(inner);
   if (type == "json_object") {
     const Json* const schema = inner.any("schema");
     if (schema == nullptr) {
@@ -36,17 +52,9 @@ void read_response_format(Fields& fields, GenerationCall& call) {
       Fields parts(*described, "response_format.json_schema.");
       std::string name;
       parts.text("name", name);
-      parts.accept_inert({"strict", "description"});  // a schema is always kept to
-      const Json* const schema = parts.any("schema");
-      if (schema == nullptr) {
-        parts.fail("schema", "is missing");
-      } else {
-        set_schema(fields, "response_format.json_schema.schema", *schema, call);
-      }
+      read_named_schema(fields, "response_format.json_schema", parts, "is missing", call);
       fields.finish_inner(parts);
     }
-  } else if (type != "text") {
-    inner.fail("type", R"(expected "text", "json_object" or "json_schema")");
   }
   fields.finish_inner(inner);
 }
@@ -72,6 +80,19 @@ void set_form(Fields& fields, std::string_view field, GrammarSpec spec, Generati
   if (call.form) return fields.fail(field, fmt::format("{} says already what the answer must be", call.form_field));
   call.form = std::move(spec);
   call.form_field = field;
+}
+
+void read_text_format(Fields& fields, const Json& format, GenerationCall& call) {
+  constexpr const char *kField = "text.format", *kWhyNeeded = "json_schema needs one";
+  Fields parts(format, "text.format.");
+  const std::string type = read_type(parts);
+  if (type == "json_object") set_form(fields, kField, {Kind::json_object, ""}, call);
+  if (type == "json_schema") {
+    std::string name;
+    if (!parts.text("name", name)) parts.fail("name", kWhyNeeded);
+    read_named_schema(fields, kField, parts, kWhyNeeded, call);
+  }
+  fields.finish_inner(parts);
 }
 
 void read_form(Fields& fields, GenerationCall& call) {

@@ -62,6 +62,9 @@ struct GenerationCall {
   Json repeated = Json::object();  // OpenAI responses: fields of the request that the answer says again
 };
 
+// A message as templates see it: {"role", "content"}. Its "developer" is their "system".
+Json chat_message(std::string_view role, std::string text);
+
 // One for each way to ask. Errors: 400 naming the field.
 ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimits& limits);    // OpenAI
 ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimits& limits);    // OpenAI

@@ -44,6 +44,7 @@ struct Response {
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;
   std::string body;
+  std::shared_ptr<void> held;  // let go when the answer is sent, or its connection closed
 };
 
 std::string_view reason_phrase(int status);

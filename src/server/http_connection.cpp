@@ -348,6 +348,7 @@ void Connection::send(uint64_t serial, Response response) {
   if (!is_current(serial) || answer_.has_head) return;
   queue_head(response, response.body.size());
   if (!answer_.is_head_request) queue(std::move(response.body));
+  answer_.held = std::move(response.held);
   end_answer();
 }
 
@@ -446,6 +447,7 @@ void Connection::end_answering() {
 void Connection::on_drained() {
   write_deadline_ = Clock::time_point::max();
   if (answer_.is_open) return;
+  answer_.held = nullptr;
   end_answering();
   if (phase_ != Phase::answering) return;
   phase_ = Phase::idle;

@@ -83,6 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool is_head_request = false, is_http_1_0 = false, keeps_alive = false;
     int status = 0;
     Response stream_head;
+    std::shared_ptr<void> held;  // Response::held
     std::string ping, id, method, path;
     std::function<void()> gone;
     Clock::time_point arrived{};

@@ -11,21 +11,16 @@ constexpr size_t kMaxCalls = 256;  // of one message
 
 bool is_nothing(const Json& value) { return value.is_null() || (value.is_array() && value.as_array().empty()); }
 
-std::string text_member(const Json& object, std::string_view name) {
-  const Json* const found = object.find(name);
-  return found != nullptr && found->is_string() ? found->as_string() : std::string();
-}
-
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> all) {
   return std::find(all.begin(), all.end(), text) != all.end();
 }
 
-Json message_of(std::string_view role, std::string text) {
+}  // namespace
+
+Json chat_message(std::string_view role, std::string text) {
   Json out = Json::object();
   return out.set("role", role == "developer" ? "system" : role).set("content", std::move(text));
 }
-
-}  // namespace
 
 void read_messages(Fields& fields, GenerationCall& call) {
   const Json* const messages = fields.array("messages");
@@ -55,7 +50,7 @@ void MessageReader::read(const std::string& place, const Json& message) {
   const bool has_content = content != nullptr && !(content->is_null() && has_calls);
   const auto text = has_content ? content_text(fields_, place + ".content", *content) : std::string();
   if (!text) return;
-  Json out = message_of(role, *text);
+  Json out = chat_message(role, *text);
   for (const char* const name : {"reasoning_content", "reasoning", "thinking"}) {
     const Json* const reasoning = message.find(name);
     if (reasoning == nullptr || is_nothing(*reasoning)) continue;
@@ -115,7 +110,7 @@ void MessageReader::add_result(const std::string& place, std::string id, std::st
                                     : fmt::format("no call before has the id \"{}\"", escape_for_display(id)));
   }
   found->is_answered = true;
-  Json out = message_of("tool", std::move(text));
+  Json out = chat_message("tool", std::move(text));
   messages_.push_back(out.set("tool_call_id", found->id).set("name", found->name));
 }
 
@@ -187,7 +182,7 @@ bool MessageReader::has_blocks(const Json& content) {
 }
 
 void MessageReader::read_blocks(const std::string& place, const std::string& role, const Json& blocks) {
-  Json message = message_of(role, "");
+  Json message = chat_message(role, "");
   Json text = Json::array(), calls = Json::array();
   std::string reasoning;
   for (size_t i = 0; i < blocks.as_array().size() && !fields_.has_failed(); ++i) {

@@ -56,14 +56,7 @@ void read_prompt(Fields& fields, const CallLimits& limits, GenerationCall& call)
   }
   if (!prompt->is_array() || prompt->as_array().empty())
     return fields.fail("prompt", fmt::format("got {}, expected a string or token ids", kind_of(*prompt)));
-  if (prompt->as_array().size() > limits.n_ctx)
-    return fields.fail("prompt",
-                       fmt::format("got {} tokens, the context holds {}", prompt->as_array().size(), limits.n_ctx));
-  for (const Json& id : prompt->as_array()) {
-    if (!id.is_int() || id.as_int() < 0 || id.as_int() >= limits.n_vocab)
-      return fields.fail("prompt", fmt::format("expected token ids from 0 to {}", int64_t{limits.n_vocab} - 1));
-    call.tokens.push_back(static_cast<TokenId>(id.as_int()));
-  }
+  read_prompt_ids(fields, "prompt", *prompt, limits, call.tokens);
 }
 
 }  // namespace
@@ -168,13 +161,10 @@ ApiResult<std::vector<TokenId>> parse_detokenize(const Json& body, const CallLim
   std::string model;
   fields.text("model", model);
   const Json* const tokens = fields.array("tokens");
-  if (tokens == nullptr) fields.fail("tokens", "is missing");
-  for (const Json& id : tokens == nullptr ? Json::Array() : tokens->as_array()) {
-    if (!id.is_int() || id.as_int() < 0 || id.as_int() >= limits.n_vocab) {
-      fields.fail("tokens", fmt::format("expected token ids from 0 to {}", int64_t{limits.n_vocab} - 1));
-      break;
-    }
-    ids.push_back(static_cast<TokenId>(id.as_int()));
+  if (tokens == nullptr) {
+    fields.fail("tokens", "is missing");
+  } else {
+    read_token_ids(fields, "tokens", *tokens, limits, ids);
   }
   TAMIS_API_TRY_STATUS(fields.finish());
   return ids;

@@ -6,10 +6,11 @@
 namespace tamis::server {
 namespace {
 
-Json bytes_json(std::string_view bytes) {
-  Json out = Json::array();
-  for (const char c : bytes) out.push_back(int64_t{static_cast<unsigned char>(c)});
-  return out;
+Json token_json(const Tokenizer& tokenizer, const TokenLogprob& token) {
+  const std::string bytes = tokenizer.token_bytes(token.id, true);
+  Json list = Json::array(), out = Json::object();
+  for (const char c : bytes) list.push_back(int64_t{static_cast<unsigned char>(c)});
+  return out.set("token", bytes).set("logprob", double{token.logprob}).set("bytes", std::move(list));
 }
 
 Json usage_json(const RequestReport& report) {
@@ -159,20 +160,9 @@ class OpenAiFormat : public AnswerFormat {
     return is_chat_ ? chat_logprobs(tokens) : text_logprobs(tokens);
   }
 
-  Json token_json(const TokenLogprob& token) const {
-    const std::string bytes = facts_.tokenizer->token_bytes(token.id, true);
-    Json out = Json::object();
-    return out.set("token", bytes).set("logprob", double{token.logprob}).set("bytes", bytes_json(bytes));
-  }
-
   Json chat_logprobs(std::span<const AnswerToken> tokens) const {
     Json list = Json::array();
-    for (const AnswerToken& token : tokens) {
-      Json item = token_json(token.logprob);
-      Json top = Json::array();
-      for (const TokenLogprob& other : token.top) top.push_back(token_json(other));
-      list.push_back(item.set("top_logprobs", std::move(top)));
-    }
+    for (const AnswerToken& token : tokens) list.push_back(openai_logprob(*facts_.tokenizer, token));
     Json out = Json::object();
     return out.set("content", std::move(list)).set("refusal", Json());
   }
@@ -197,6 +187,12 @@ class OpenAiFormat : public AnswerFormat {
 };
 
 }  // namespace
+
+Json openai_logprob(const Tokenizer& tokenizer, const AnswerToken& token) {
+  Json top = Json::array(), out = token_json(tokenizer, token.logprob);
+  for (const TokenLogprob& other : token.top) top.push_back(token_json(tokenizer, other));
+  return out.set("top_logprobs", std::move(top));
+}
 
 std::unique_ptr<AnswerFormat> make_openai_format(Dialect dialect, AnswerFacts facts) {
   return std::make_unique<OpenAiFormat>(dialect, std::move(facts));

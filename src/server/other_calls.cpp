@@ -18,10 +18,8 @@ void read_anthropic_prompt(Fields& fields, GenerationCall& call) {
   if (system == nullptr || fields.has_failed()) return;
   const auto text = content_text(fields, "system", *system);
   if (!text || text->empty()) return;
-  Json message = Json::object();
-  message.set("role", "system").set("content", *text);
   Json::Array& messages = call.messages->as_array();
-  messages.insert(messages.begin(), std::move(message));
+  messages.insert(messages.begin(), chat_message("system", *text));
 }
 
 // ollama's "options". Those about loading a model cannot change one that runs.
@@ -115,12 +113,8 @@ ApiResult<GenerationCall> parse_ollama_generate(const Json& body, const CallLimi
     return call;
   }
   Json messages = Json::array();
-  const auto add = [&](std::string_view role, const std::string& text) {
-    Json message = Json::object();
-    messages.push_back(message.set("role", role).set("content", text));
-  };
-  if (!system.empty()) add("system", system);
-  add("user", prompt);
+  if (!system.empty()) messages.push_back(chat_message("system", std::move(system)));
+  messages.push_back(chat_message("user", std::move(prompt)));
   call.messages = std::move(messages);
   call.variables.set("add_generation_prompt", true);
   return call;

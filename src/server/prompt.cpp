@@ -1,7 +1,6 @@
 // From a call's messages or text to the tokens of a prompt, from the form it wants to the masks of tokens.
 #include <algorithm>
 
-#include "server/answer_plan.h"
 #include "server/embeddings.h"
 #include "server/server.h"
 #include "server/tool_prompt.h"
@@ -14,7 +13,7 @@ ChatTemplateInput template_input(const ServedModel& model, const GenerationCall&
   const Json& tools = call.tools.offered;
   ChatTemplateInput input;
   input.variables = call.variables;
-  if (answer_syntax(model).offers_tools) {
+  if (model.syntax.offers_tools) {
     input.variables.set("messages", *call.messages);
     if (!tools.as_array().empty()) input.variables.set("tools", tools);
   } else {
@@ -51,6 +50,15 @@ ApiResult<std::vector<PromptPart>> render_messages(const ServedModel& model, con
   return *std::move(parts);
 }
 
+ApiResult<void> check_length(const ServedModel& model, const std::string& field, const std::vector<TokenId>& prompt) {
+  const uint32_t n_ctx = model.scheduler->n_ctx();
+  if (prompt.empty()) return refuse(field, "is empty, and the model has no token to begin with");
+  if (prompt.size() <= n_ctx) return {};
+  auto error = refuse(field, fmt::format("has {} tokens, the context holds {}", prompt.size(), n_ctx));
+  error.value().code = "context_length_exceeded";
+  return error;
+}
+
 }  // namespace
 
 CallLimits limits_of(const ServedModel& model) {
@@ -76,14 +84,7 @@ ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const Gen
     prompt = tokenizer.encode(*call.text, {.add_special = true, .parse_special = true});
     if (prompt.empty() && tokenizer.special().bos != kNoToken) prompt.push_back(tokenizer.special().bos);
   }
-  const std::string field(call.messages ? call.messages_field : "prompt");
-  if (prompt.empty()) return refuse(field, "is empty, and the model has no token to begin with");
-  if (prompt.size() > model.scheduler->n_ctx()) {
-    auto error =
-        refuse(field, fmt::format("has {} tokens, the context holds {}", prompt.size(), model.scheduler->n_ctx()));
-    error.value().code = "context_length_exceeded";
-    return error;
-  }
+  TAMIS_API_TRY_STATUS(check_length(model, std::string(call.messages ? call.messages_field : "prompt"), prompt));
   return prompt;
 }
 
@@ -92,12 +93,8 @@ ApiResult<std::vector<TokenId>> build_embedding_prompt(const ServedModel& model,
   if (prompt.empty())
     prompt = model.engine->tokenizer()->encode(input.text,
                                                {.add_special = true, .parse_special = model.parse_content_special});
-  if (prompt.empty()) return refuse(input.field, "is empty, and the model has no token to begin with");
-  const uint32_t n_ctx = model.scheduler->n_ctx();
-  if (prompt.size() <= n_ctx) return prompt;
-  auto error = refuse(input.field, fmt::format("has {} tokens, the context holds {}", prompt.size(), n_ctx));
-  error.value().code = "context_length_exceeded";
-  return error;
+  TAMIS_API_TRY_STATUS(check_length(model, input.field, prompt));
+  return prompt;
 }
 
 ApiResult<std::shared_ptr<const TokenMasks>> build_masks(const ServedModel& model, const GenerationCall& call) {

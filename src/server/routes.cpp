@@ -273,12 +273,10 @@ Response Server::props(const Request&) {
   settings.set("n_ctx", served->scheduler->n_ctx());
   Json modalities = Json::object();
   modalities.set("vision", false).set("audio", false);
-  const GgufValue* const source = served->engine->model().file.find("tokenizer.chat_template");
-  const auto text = source == nullptr ? std::nullopt : source->as_string();
   Json out = Json::object();
   out.set("default_generation_settings", std::move(settings)).set("total_slots", served->max_seqs);
   out.set("model_alias", served->alias).set("model_path", served->alias);
-  out.set("chat_template", text.value_or("")).set("bos_token", token_text(tokenizer, tokenizer.special().bos));
+  out.set("chat_template", served->chat_template).set("bos_token", token_text(tokenizer, tokenizer.special().bos));
   out.set("eos_token", token_text(tokenizer, tokenizer.special().eos)).set("modalities", std::move(modalities));
   return json_response(out.set("build_info", "tamis " + options_.version));
 }
@@ -337,13 +335,11 @@ Response Server::tags(const Request&) {
 ApiResult<Json> Server::show(const ServedModel& served, const Json& body) {
   TAMIS_API_TRY(const std::string name, parse_show(body));
   TAMIS_API_TRY_STATUS(check_model_name(name, served));
-  const GgufValue* const source = served.engine->model().file.find("tokenizer.chat_template");
-  const auto text = source == nullptr ? std::nullopt : source->as_string();
   Json info = Json::object();
   info.set("general.architecture", served.architecture).set("general.parameter_count", served.n_parameters);
   info.set(served.architecture + ".context_length", served.engine->model().n_ctx_train());
   Json out = Json::object();
-  out.set("modelfile", "").set("parameters", "").set("template", text.value_or(""));
+  out.set("modelfile", "").set("parameters", "").set("template", served.chat_template);
   out.set("details", ollama_details(served)).set("model_info", std::move(info));
   return out.set("capabilities", Json(Json::Array{Json("completion")})).set("modified_at", rfc3339(served.loaded_at));
 }
@@ -399,6 +395,10 @@ ApiResult<void> Server::embeddings(const std::shared_ptr<const ServedModel>& ser
   TAMIS_API_TRY(EmbeddingsCall call, parse_embeddings(body, limits_of(*served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
   EmbeddingJob::Setup setup;
+  setup.max_bytes = most_bytes(call, limits_of(*served));
+  if (setup.max_bytes > kMaxHeldBytes) return refuse("input", "the answer to so many inputs would be too large");
+  setup.held = hold_bytes(embedding_bytes_, setup.max_bytes);
+  if (setup.held == nullptr) return refused(503, "too many large answers are being made");
   TAMIS_API_TRY(setup.pooling, pooling_of(*served));
   for (EmbeddingsCall::Input& input : call.inputs) {
     TAMIS_API_TRY(std::vector<TokenId> prompt, build_embedding_prompt(*served, input));

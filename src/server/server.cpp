@@ -22,6 +22,12 @@ int64_t unix_time() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+AnswerSyntax syntax_of(std::string_view chat_template) {
+  AnswerSyntax syntax = find_answer_syntax(chat_template);
+  if (!syntax.offers_tools) syntax.calls = &call_syntaxes().back();
+  return syntax;
+}
+
 // `work` with the two things that may be thrown past our code ending as answers: std::bad_alloc, and what a foreign
 // library let through.
 template <class WorkFn>
@@ -37,6 +43,11 @@ void at_seam(Reply& reply, const WorkFn& work) {
 }
 
 }  // namespace
+
+ServedModel::ServedModel(std::shared_ptr<const Engine> loaded)
+    : engine(std::move(loaded)),
+      chat_template(engine->model().file.get_string("tokenizer.chat_template").value_or("")),
+      syntax(syntax_of(chat_template)) {}
 
 bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" ||

@@ -16,12 +16,18 @@
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/workers.h"
+#include "text/answer_syntax.h"
 
 namespace tamis::server {
 
 // A model that is served, and what is told about it. Nothing here names a file.
 struct ServedModel {
-  std::shared_ptr<const Engine> engine;
+  explicit ServedModel(std::shared_ptr<const Engine> loaded);
+
+  const std::shared_ptr<const Engine> engine;
+  const std::string_view chat_template;  // its source; "" where the file has none
+  // How the model writes calls and reasoning, by that template. Where it offers no tools, we do, in the generic syntax.
+  const AnswerSyntax syntax;
   std::unique_ptr<Scheduler> scheduler;
   std::string alias;       // its public name
   std::string type_label;  // "Q4_K_M"; "" when the file does not say
@@ -128,9 +134,10 @@ class Server : private HttpHandler {
 
   const ServerOptions options_;
   const std::shared_ptr<Metrics> metrics_ = std::make_shared<Metrics>();  // answers may outlive the server
-  FailureLimit failures_;                                                 // of the input/output thread
-  std::weak_ptr<const ServedModel> described_;                            // of the input/output thread, as the next one
-  std::string description_;                                               // of the API with that model
+  const std::shared_ptr<std::atomic<uint64_t>> embedding_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
+  FailureLimit failures_;                       // of the input/output thread
+  std::weak_ptr<const ServedModel> described_;  // of the input/output thread, as the next one
+  std::string description_;                     // of the API with that model
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;  // guarded
   std::shared_ptr<const ApiKeys> keys_;       // guarded

@@ -215,10 +215,10 @@ TEST_F(ServerTest, TheBadRequestsOfTheCorpus) {
   std::vector<Request> requests = field_requests(api);
   for (auto& more : {broken_requests(api), known_requests()}) requests.insert(requests.end(), more.begin(), more.end());
 
-  std::atomic<bool> is_over{false};
   std::atomic<int> n_right{0}, n_wrong{0};
-  std::thread good([&] {
-    while (!is_over || n_right == 0) (chat_text(R"("max_tokens":16)") == alone ? n_right : n_wrong)++;
+  std::jthread good([&](const std::stop_token& stop) {  // ends with the test, wherever that ends
+    while (!stop.stop_requested() || n_right + n_wrong == 0)
+      (chat_text(R"("max_tokens":16)") == alone ? n_right : n_wrong)++;
   });
   size_t n_refused = 0;
   Client client(server_->port());
@@ -235,7 +235,7 @@ TEST_F(ServerTest, TheBadRequestsOfTheCorpus) {
     expect_one_schema(answer, request);
     test::expect_discreet(answer);
   }
-  is_over = true;
+  good.request_stop();
   good.join();
   EXPECT_EQ(n_wrong, 0);
   EXPECT_GE(n_refused, 300U);

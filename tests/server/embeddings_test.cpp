@@ -120,10 +120,30 @@ TEST_F(ServerTest, DrainingRefusesEmbeddingsThatWait) {
   ASSERT_TRUE(client.send(test::json_post(kEmbeddings, R"({"input":["a","b"]})")));
   ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 1; }));
   std::thread draining([&] { server_->drain(60); });
-  ASSERT_TRUE(eventually([&] { return get("/ready").status == 503; }));
+  EXPECT_TRUE(eventually([&] { return get("/ready").status == 503; }));
   stopper->let_go();
   EXPECT_EQ(client.answer().status, 503);
   draining.join();
+}
+
+TEST_F(ServerTest, AnswersOfEmbeddingsHaveTheirBytesCounted) {  // promise 20
+  start();
+  for (const char* const more : {"", R"(,"encoding_format":"base64")"}) {
+    const std::string body = fmt::format(R"({{"input":["a","bc","def"]{}}})", more);
+    const HttpAnswer answer = post(kEmbeddings, body);
+    const uint64_t most = most_bytes(*parse_embeddings(*parse_body(body), limits_of(*model_)), limits_of(*model_));
+    EXPECT_LE(answer.body.size(), most);
+    EXPECT_LE(most, 3 * answer.body.size());
+  }
+  const auto total = std::make_shared<std::atomic<uint64_t>>(0);
+  auto most = hold_bytes(total, kMaxHeldBytes - 10);
+  ASSERT_NE(most, nullptr);
+  const auto rest = hold_bytes(total, 10);
+  EXPECT_NE(rest, nullptr);
+  EXPECT_EQ(hold_bytes(total, 1), nullptr);
+  most.reset();
+  EXPECT_EQ(*total, 10U);
+  EXPECT_NE(hold_bytes(total, 1), nullptr);
 }
 
 TEST(Embeddings, WhatIsRefusedIsNamed) {

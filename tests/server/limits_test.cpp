@@ -7,11 +7,7 @@
 #include <new>
 #include <thread>
 
-#include "cpu/backend.h"
-#include "formats/json.h"
-#include "server/server.h"
-#include "tests/engine/tiny_model.h"
-#include "tests/server/client.h"
+#include "tests/server/server_fixture.h"
 
 namespace {
 
@@ -41,28 +37,10 @@ namespace {
 using test::HttpAnswer;
 using test::milliseconds;
 
-class Limits : public testing::Test {
+class Limits : public test::ServerTest {
  protected:
-  void start(ServerOptions options = {}, SchedulerOptions scheduling = {}) {
-    options.http.port = 0;
-    auto started = Server::start(std::move(options));
-    ASSERT_TRUE(started) << started.error().to_string();
-    server_ = std::move(*started);
-    const auto served = std::make_shared<ServedModel>();
-    served->engine = test::load_tiny(test::write_tiny_model({.n_ctx_train = 4096}), *make_cpu_backend());
-    scheduling.max_seqs = std::min(scheduling.max_seqs, 4U);
-    auto scheduler = Scheduler::create(served->engine, scheduling);
-    ASSERT_TRUE(scheduler) << scheduler.error().to_string();
-    served->scheduler = std::move(*scheduler);
-    served->alias = "tiny";
-    model_ = served;
-    server_->set_model(served);
-  }
-  ~Limits() override {
-    g_n_until_failure = -1;
-    server_.reset();
-    model_.reset();
-  }
+  Limits() { n_ctx_train_ = 4096; }
+  ~Limits() override { g_n_until_failure = -1; }
   HttpAnswer complete(const Json& body, std::string_view headers = "") const {
     return test::ask(server_->port(), test::json_post("/v1/completions", body.dump(), headers));
   }
@@ -71,9 +49,6 @@ class Limits : public testing::Test {
     out.set("prompt", std::string(n_prompt, 'a')).set("max_tokens", n_tokens).set("temperature", 0);
     return out.set("ignore_eos", true);
   }
-
-  std::unique_ptr<Server> server_;
-  std::shared_ptr<const ServedModel> model_;
 };
 
 // Makes every step take a millisecond at least.

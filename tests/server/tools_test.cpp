@@ -2,7 +2,10 @@
 // conversations with calls and results, right and wrong.
 #include <fmt/format.h>
 
-#include "server/generation_call.h"
+#include <map>
+
+#include "cpu/backend.h"
+#include "server/answer_job.h"
 #include "tests/server/server_fixture.h"
 
 namespace tamis::server {
@@ -280,6 +283,79 @@ TEST_F(ToolsTest, B09_ToolsAndResultsCannotWriteControlTokens) {
         ->as_int();
   };
   EXPECT_EQ(n_tokens("<|end|>") - n_tokens(""), 7);
+}
+
+// Keeps the answer; everything runs at once.
+class KeptReply : public Reply {
+ public:
+  void send(Response response) override { sent = std::move(response); }
+  void start_stream(Response, std::string) override {}
+  void write(std::string) override {}
+  void finish() override {}
+  void fail(Response response, std::string) override { sent = std::move(response); }
+  void cut_off() override {}
+  void on_gone(std::function<void()>) override {}
+  void post(std::function<void()> work) override { work(); }
+  Response sent;
+};
+
+TEST(ToolCalls, TheEndOfTheOnlyCallEndsTheAnswer) {  // with parallel_tool_calls: false, in every family
+  const std::map<std::string_view, std::string> written = {
+      // as the family does, without the mark at the end; others as Hermes
+      {"deepseek", "function<｜tool▁sep｜>pick\n```json\n{\"a\":\"x\"}\n```"},
+      {"deepseek-dsml", "pick\">\n<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>\n"},
+      {"kimi", R"(functions.pick:0<|tool_call_argument_begin|>{"a":"x"})"},
+      {"solar", R"(id1<|tool_call:name|>pick<|tool_call:args|>{"a":"x"})"},
+      {"command", R"([{"tool_call_id":"0","tool_name":"pick","parameters":{"a":"x"}}])"},
+      {"apertus", R"([{"pick":{"a":"x"}}])"},
+      {"nemotron", R"([{"name":"pick","arguments":{"a":"x"}}])"},
+      {"seed", "\n<function=pick>\n<parameter=a>x</parameter>\n</function>\n"},
+      {"functionary-3.1", R"(pick>{"a":"x"})"},
+  };
+  size_t n_stopped = 0;
+  for (const CallSyntax& family : call_syntaxes()) {
+    SCOPED_TRACE(family.family);
+    const ServedModel model(test::load_tiny(
+        test::write_tiny_model({.chat_template = "tools " + std::string(family.template_mark)}), *make_cpu_backend()));
+    ASSERT_EQ(model.syntax.calls, &family);
+    auto call = parse_chat_completion(
+        *Json::parse("{" + kHello + "," + openai_tools() + R"(,"parallel_tool_calls":false})"), {.n_vocab = 100});
+    ASSERT_TRUE(call) << call.error().message;
+    auto plan = plan_answer(model, "", *call);
+    ASSERT_TRUE(plan) << plan.error().message;
+    const bool stops = family.frame == CallSyntax::Frame::marked && !family.end.empty();
+    EXPECT_EQ(plan->own_stop, stops ? family.end : "");
+    EXPECT_EQ(call->request.stop.size(), stops ? 1U : 0U);
+    if (!stops) continue;
+    ++n_stopped;
+    const auto reply = std::make_shared<KeptReply>();
+    AnswerJob::Setup setup;
+    setup.reply = reply;
+    setup.format = make_format(Dialect::openai_chat, {.id = "0123456789abcdef", .model = "tiny"});
+    setup.facts = std::make_shared<RequestFacts>();
+    setup.metrics = std::make_shared<Metrics>();
+    setup.plan = *plan;
+    setup.id = "0123456789abcdef";
+    const auto found = written.find(family.family);
+    const std::string text =
+        std::string(family.begin) + (found == written.end()
+                                         ? "\n" + std::string(R"({"name":"pick","arguments":{"a":"x"}})") + "\n"
+                                         : found->second);
+    const auto job = std::make_shared<AnswerJob>(std::move(setup));
+    job->on_token({.text = text});
+    job->on_choice_end({.end = GenerationEnd::stop_string, .stop_string = plan->own_stop});
+    job->on_end({});
+    const auto answer = Json::parse(reply->sent.body);
+    ASSERT_TRUE(answer) << reply->sent.body;
+    EXPECT_EQ(text_at(first_choice(*answer), "finish_reason"), "tool_calls") << reply->sent.body;
+    const Json* const calls = first_choice(*answer).find("message")->find("tool_calls");
+    ASSERT_NE(calls, nullptr) << reply->sent.body;
+    ASSERT_EQ(calls->as_array().size(), 1U);
+    EXPECT_EQ(text_at(calls->as_array()[0], "function", "name"), "pick");
+    EXPECT_EQ(*Json::parse(text_at(calls->as_array()[0], "function", "arguments")), *Json::parse(R"({"a":"x"})"));
+    EXPECT_TRUE(first_choice(*answer).find("message")->find("content")->is_null()) << reply->sent.body;
+  }
+  EXPECT_GE(n_stopped, 11U);
 }
 
 TEST(ToolCalls, MalformedConversationsAreNamed) {

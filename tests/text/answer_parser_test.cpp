@@ -218,6 +218,18 @@ TEST(AnswerParser, ReadsWhatModelsWrite) {
   }
 }
 
+TEST(AnswerParser, BareJsonIsACallInEveryFamily) {  // as a grammar makes models write it where a call is required
+  for (const CallSyntax& row : call_syntaxes()) {
+    const AnswerParserSetup setup = setup_of("tools " + std::string(row.template_mark));
+    ASSERT_EQ(setup.syntax.calls, &row) << row.family;
+    for (const std::string& key : {std::string("arguments"), std::string("parameters")}) {
+      const std::string text = R"({"name": "get_weather", ")" + key + "\": " + kArguments + "}";
+      EXPECT_EQ(shown(parse(setup, text)), kCall) << row.family;
+      expect_same_however_cut(setup, text);
+    }
+  }
+}
+
 TEST(AnswerParser, RandomCutsAndMixesMakeNoDifference) {
   Rng rng(1);
   std::vector<std::string> bits = {"{", "}", "[", "]", "\"", ",", ":", " ", "\n", "a", "\\", "1", "</", "<", "```"};
