@@ -1,6 +1,7 @@
 // Requests in the words of OpenAI's Responses: nothing is kept between them, so whatever leans on an earlier response
 // is refused by name.
 #include "server/call_fields.h"
+#include "server/tool_fields.h"
 
 namespace tamis::server {
 namespace {
@@ -11,53 +12,27 @@ constexpr size_t kMaxMetadata = 16;
 // 0.8, not what a float makes of it.
 Json shortest(float value) { return Json::parse(fmt::format("{}", value)).value_or(Json()); }
 
-Json message(std::string_view role, std::string_view content) {
-  Json out = Json::object();
-  return out.set("role", role).set("content", content);
-}
-
-// What may stand in "input": a message (its type may be left out), as clients write it or as an answer held it.
-void read_message_item(Fields& fields, const std::string& place, const Json& item, Json& messages) {
-  Fields inner(item, place + ".");
-  inner.accept_inert({"type", "id", "status", "phase"});
-  std::string role;
-  inner.text("role", role);
-  if (role != "user" && role != "assistant" && role != "system" && role != "developer")
-    inner.fail("role", R"(expected "user", "assistant", "system" or "developer")");
-  const Json* const content = inner.any("content");
-  if (content == nullptr) {
-    inner.fail("content", "is missing");
-  } else if (const auto text = content_text(inner, "content", *content, {"input_text", "output_text"})) {
-    messages.push_back(message(role == "developer" ? "system" : role, *text));
-  }
-  fields.finish_inner(inner);
-}
-
-void read_item(Fields& fields, const std::string& place, const Json& item, Json& messages) {
-  if (!item.is_object()) return fields.fail(place, fmt::format("got {}, expected an object", kind_of(item)));
-  const Json* const type = item.find("type");
-  if (type == nullptr || type->is_null() || *type == Json("message"))
-    return read_message_item(fields, place, item, messages);
-  fields.fail(place + ".type", R"(only "message" is supported)");
-}
-
 void read_input(Fields& fields, GenerationCall& call) {
+  MessageReader reader(fields);
   Json messages = Json::array();
   std::string instructions;
   if (fields.text("instructions", instructions) && !instructions.empty())
-    messages.push_back(message("system", instructions));
+    messages.push_back(chat_message("system", instructions));
   const Json* const input = fields.any("input");
   if (input == nullptr) {
     fields.fail("input", "is missing");
   } else if (input->is_string()) {
-    messages.push_back(message("user", input->as_string()));
+    messages.push_back(chat_message("user", input->as_string()));
   } else if (!input->is_array()) {
     fields.fail("input", fmt::format("got {}, expected a string or an array of items", kind_of(*input)));
   } else if (const size_t n = input->as_array().size(); n == 0 || n > GenerationCall::kMaxMessages) {
     fields.fail("input", fmt::format("got {} items, expected 1 to {}", n, GenerationCall::kMaxMessages));
   } else {
     for (size_t i = 0; i < n && !fields.has_failed(); ++i)
-      read_item(fields, fmt::format("input[{}]", i), input->as_array()[i], messages);
+      reader.read_item(fmt::format("input[{}]", i), input->as_array()[i]);
+    Json items = reader.take();
+    for (Json& message : items.as_array()) messages.push_back(std::move(message));
+    if (messages.as_array().empty()) fields.fail("input", "holds nothing that can be answered");
   }
   call.messages = std::move(messages);
   call.messages_field = "input";
@@ -68,31 +43,9 @@ void read_input(Fields& fields, GenerationCall& call) {
 void read_text(Fields& fields, GenerationCall& call) {
   const Json* const text = fields.object("text");
   if (text == nullptr) return;
-  call.form_field = "text.format";
   Fields inner(*text, "text.");
   inner.accept_inert({"verbosity"});
-  if (const Json* const format = inner.object("format"); format != nullptr) {
-    Fields parts(*format, "text.format.");
-    std::string type, name;
-    if (!parts.text("type", type)) parts.fail("type", "is missing");
-    if (type == "json_object") {
-      call.form = {GrammarSpec::Kind::json_object, ""};
-    } else if (type == "json_schema") {
-      if (!parts.text("name", name)) parts.fail("name", "json_schema needs one");
-      parts.accept_inert({"strict", "description"});  // a schema is always kept to
-      const Json* const schema = parts.any("schema");
-      if (schema == nullptr) {
-        parts.fail("schema", "json_schema needs one");
-      } else if (!schema->is_object()) {
-        parts.fail("schema", fmt::format("got {}, expected a JSON Schema", kind_of(*schema)));
-      } else {
-        call.form = {GrammarSpec::Kind::json_schema, schema->dump()};
-      }
-    } else if (type != "text") {
-      parts.fail("type", R"(expected "text", "json_object" or "json_schema")");
-    }
-    inner.finish_inner(parts);
-  }
+  if (const Json* const format = inner.object("format"); format != nullptr) read_text_format(fields, *format, call);
   fields.finish_inner(inner);
 }
 
@@ -154,15 +107,13 @@ ApiResult<GenerationCall> parse_response(const Json& body, const CallLimits& lim
   read_text(fields, call);
   read_metadata(fields);
   refuse_what_is_not_kept(fields);
-  for (const std::string_view name : {"tools", "reasoning"}) fields.unsupported(name);
-  const Json* const choice = fields.any("tool_choice");
-  if (choice != nullptr && *choice != Json("none") && *choice != Json("auto"))
-    fields.fail("tool_choice", "not supported yet");
-  fields.accept_inert({"parallel_tool_calls", "user", "service_tier", "safety_identifier", "prompt_cache_key",
-                       "prompt_cache_retention"});
+  read_response_tools(fields, call);
+  read_response_reasoning(fields, call);
+  fields.accept_inert({"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"});
   TAMIS_API_TRY_STATUS(fields.finish());
   call.repeated.set("temperature", shortest(request.sampling.temp)).set("top_p", shortest(request.sampling.top_p));
-  for (const std::string_view name : {"instructions", "max_output_tokens", "metadata", "text"})
+  for (const std::string_view name : {"instructions", "max_output_tokens", "metadata", "text", "tools", "tool_choice",
+                                      "parallel_tool_calls", "reasoning"})
     if (const Json* const given = body.find(name); given != nullptr && !given->is_null())
       call.repeated.set(std::string(name), *given);
   return call;

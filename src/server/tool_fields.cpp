@@ -8,6 +8,7 @@ namespace tamis::server {
 namespace {
 
 constexpr size_t kMaxNameBytes = 128;
+constexpr int64_t kMaxBudget = std::numeric_limits<int32_t>::max();
 
 bool is_tool_name(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), [](char c) {
@@ -83,24 +84,28 @@ void finish_tools(Fields& fields, std::string_view choice, GenerationCall& call)
   if (choice == "none") tools.offered = Json::array();
 }
 
-}  // namespace
+void set_effort(const std::string& effort, GenerationCall& call) {
+  if (effort == "none") return set_thinking(call, false);
+  call.variables.set("reasoning_effort", effort);
+}
 
-void read_openai_tools(Fields& fields, GenerationCall& call) {
-  read_function_tools(fields, call);
+// "tool_choice" and "parallel_tool_calls". A chat names a function in an object of its own, `has_function`.
+void read_openai_choice(Fields& fields, bool has_function, GenerationCall& call) {
   fields.boolean("parallel_tool_calls", call.tools.allows_several);
-  for (const std::string_view name : {"functions", "function_call"}) fields.unsupported(name);
   const Json* const choice = fields.any("tool_choice");
   std::string mode = "auto";
   if (choice != nullptr && choice->is_object()) {
     Fields outer(*choice, "tool_choice.");
     outer.only("type", "function", R"(expected "function")");
-    const Json* const function = outer.object("function");
+    const Json* const function = has_function ? outer.object("function") : choice;
     if (function == nullptr) {
       outer.fail("function", "expected an object");
     } else {
-      Fields inner(*function, "tool_choice.function.");
+      Fields inner(*function, has_function ? "tool_choice.function." : "tool_choice.");
+      if (!has_function) inner.accept_inert({"type"});
       if (!inner.text("name", call.tools.only)) inner.fail("name", "expected the name of a tool");
       outer.finish_inner(inner);
+      if (!has_function) outer.accept_inert({"name"});
     }
     fields.finish_inner(outer);
     mode = "required";
@@ -111,6 +116,31 @@ void read_openai_tools(Fields& fields, GenerationCall& call) {
   }
   call.tools.is_required = mode == "required";
   finish_tools(fields, mode, call);
+}
+
+}  // namespace
+
+void read_openai_tools(Fields& fields, GenerationCall& call) {
+  read_function_tools(fields, call);
+  for (const std::string_view name : {"functions", "function_call"}) fields.unsupported(name);
+  read_openai_choice(fields, true, call);
+}
+
+void read_response_tools(Fields& fields, GenerationCall& call) {
+  const Json* const tools = read_list(fields);
+  for (size_t i = 0; tools != nullptr && i < tools->as_array().size() && !fields.has_failed(); ++i) {
+    const Json& tool = tools->as_array()[i];
+    const std::string place = fmt::format("tools[{}]", i), type = text_member(tool, "type");
+    if (!tool.is_object()) return fields.fail(place, fmt::format("got {}, expected an object", kind_of(tool)));
+    Fields inner(tool, place + ".");
+    if (type != "function")
+      inner.fail("type", fmt::format(R"(got "{}": only tools of the client's own ("function") are supported)",
+                                     escape_for_display(type)));
+    inner.accept_inert({"type", "strict"});  // held to its schema where a call is required
+    add_tool(inner, "parameters", call);
+    fields.finish_inner(inner);
+  }
+  read_openai_choice(fields, false, call);
 }
 
 void read_ollama_tools(Fields& fields, GenerationCall& call) { read_function_tools(fields, call); }
@@ -155,7 +185,7 @@ void read_anthropic_thinking(Fields& fields, GenerationCall& call) {
   inner.text("type", type);
   const bool is_on = type == "enabled" || type == "adaptive";
   if (!is_on && type != "disabled") inner.fail("type", R"(expected "enabled", "adaptive" or "disabled")");
-  inner.integer("budget_tokens", 1, std::numeric_limits<int32_t>::max(), call.reasoning_budget);
+  inner.integer("budget_tokens", 1, kMaxBudget, call.reasoning_budget);
   if (type == "disabled" && call.reasoning_budget >= 0) inner.fail("budget_tokens", "is allowed with enabled only");
   inner.accept_inert({"display"});
   fields.finish_inner(inner);
@@ -168,10 +198,19 @@ void read_reasoning(Fields& fields, GenerationCall& call) {
   if (format != "auto" && format != "none" && format != "deepseek")
     fields.fail("reasoning_format", R"(expected "auto", "deepseek" or "none")");
   call.separates_reasoning = format != "none";
-  fields.integer("reasoning_budget", -1, std::numeric_limits<int32_t>::max(), call.reasoning_budget);
-  if (!fields.text("reasoning_effort", effort)) return;
-  if (effort == "none") return set_thinking(call, false);
-  call.variables.set("reasoning_effort", effort);
+  fields.integer("reasoning_budget", -1, kMaxBudget, call.reasoning_budget);
+  if (fields.text("reasoning_effort", effort)) set_effort(effort, call);
+}
+
+void read_response_reasoning(Fields& fields, GenerationCall& call) {
+  fields.integer("reasoning_budget", -1, kMaxBudget, call.reasoning_budget);
+  const Json* const reasoning = fields.object("reasoning");
+  if (reasoning == nullptr) return;
+  Fields inner(*reasoning, "reasoning.");
+  std::string effort;
+  if (inner.text("effort", effort)) set_effort(effort, call);
+  inner.accept_inert({"summary", "generate_summary"});  // reasoning comes whole
+  fields.finish_inner(inner);
 }
 
 void read_think(Fields& fields, GenerationCall& call) {

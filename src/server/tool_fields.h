@@ -10,8 +10,9 @@
 
 namespace tamis::server {
 
-// "tools", "tool_choice", "parallel_tool_calls" in OpenAI's words; ollama has the first one.
+// "tools", "tool_choice", "parallel_tool_calls" in OpenAI's words, of chats and of responses; ollama has the first one.
 void read_openai_tools(Fields& fields, GenerationCall& call);
+void read_response_tools(Fields& fields, GenerationCall& call);
 void read_ollama_tools(Fields& fields, GenerationCall& call);
 // "tools", "tool_choice", "thinking" in Anthropic's.
 void read_anthropic_tools(Fields& fields, GenerationCall& call);
@@ -19,6 +20,8 @@ void read_anthropic_thinking(Fields& fields, GenerationCall& call);
 
 // "reasoning_format", "reasoning_budget", "reasoning_effort".
 void read_reasoning(Fields& fields, GenerationCall& call);
+// "reasoning" and "reasoning_budget", of OpenAI's responses.
+void read_response_reasoning(Fields& fields, GenerationCall& call);
 // ollama's "think": true, false, "low", "medium", "high".
 void read_think(Fields& fields, GenerationCall& call);
 
@@ -32,6 +35,7 @@ class MessageReader {
  public:
   explicit MessageReader(Fields& fields) : fields_(fields) {}
   void read(const std::string& place, const Json& message);
+  void read_item(const std::string& place, const Json& item);  // of OpenAI's responses
   Json take() { return Json(std::move(messages_)); }
 
  private:
@@ -52,10 +56,17 @@ class MessageReader {
   void read_result_block(const std::string& place, const Json& block);
   void add_result(const std::string& place, std::string id, std::string name, std::string text);
   Json add_call(const std::string& place, std::string id, const std::string& name, Json arguments);
+  // Items of responses; `inner` reads one.
+  void read_message_item(Fields& inner);
+  void read_reasoning_item(Fields& inner);
+  void read_call_item(const std::string& place, Fields& inner);
+  void read_result_item(const std::string& place, Fields& inner);
+  Json& answer_message(bool begins);
 
   Fields& fields_;
   Json::Array messages_;
-  std::vector<Call> calls_;  // of all messages so far
+  std::vector<Call> calls_;      // of all messages so far
+  bool is_answer_open_ = false;  // the last message is made of an answer's items, and more may follow
 };
 
 }  // namespace tamis::server

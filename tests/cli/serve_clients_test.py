@@ -132,6 +132,45 @@ class ClientsTest(unittest.TestCase):
                 client.responses.create(**options, previous_response_id=whole.id)
             self.assertEqual(refused.exception.param, "previous_response_id")
 
+    def test_openai_responses_tools(self):
+        tools = [{"type": "function", "name": "turn", "description": "turns", "parameters": SCHEMA, "strict": True}]
+        options = {"model": "any", "input": "hello", "tools": tools, "tool_choice": {"type": "function", "name": "turn"}, "max_output_tokens": 200,
+                   "extra_body": {"seed": 1}}
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
+            whole = client.responses.create(**options)
+            self.assertEqual(whole.status, "completed")
+            self.assertEqual(whole.tools[0].name, "turn")
+            (call,) = whole.output
+            self.assertEqual((call.type, call.name), ("function_call", "turn"))
+            self.assertIn(json.loads(call.arguments)["side"], ("left", "right"))
+            streamed = list(client.responses.create(**options, stream=True))
+            kinds = [event.type.removeprefix("response.") for event in streamed]
+            self.assertEqual([kind for kind, last in zip(kinds, [None, *kinds]) if kind != last],
+                             ["created", "in_progress", "output_item.added", "function_call_arguments.delta", "function_call_arguments.done",
+                              "output_item.done", "completed"])
+            self.assertEqual("".join(event.delta for event in streamed if event.type.endswith("arguments.delta")), call.arguments)
+            self.assertEqual(streamed[-1].response.output[0].arguments, call.arguments)
+            with client.responses.stream(**options) as stream:
+                for _ in stream:
+                    pass
+                self.assertEqual(stream.get_final_response().output[0].arguments, call.arguments)
+            history = [{"role": "user", "content": "hello"}, *whole.output, {"type": "function_call_output", "call_id": call.call_id, "output": "done"}]
+            after = client.responses.create(model="any", input=history, tools=tools, tool_choice="none", max_output_tokens=3, temperature=0)
+            self.assertEqual(after.output[0].type, "message")
+            chat = client.chat.completions.create(model="any", max_tokens=3, temperature=0, messages=[
+                {"role": "user", "content": "hello"}, {"role": "assistant", "tool_calls": [{"id": call.call_id, "type": "function", "function": {"name": "turn", "arguments": call.arguments}}]},
+                {"role": "tool", "tool_call_id": call.call_id, "content": "done"}])
+            self.assertEqual(after.output_text, chat.choices[0].message.content)
+            self.assertEqual(after.usage.input_tokens, chat.usage.prompt_tokens)
+            for kind in ("web_search", "file_search", "code_interpreter", "mcp"):
+                with self.assertRaises(openai.BadRequestError) as refused:
+                    client.responses.create(model="any", input="hello", tools=[{"type": kind}])
+                self.assertEqual(refused.exception.param, "tools[0].type")
+                self.assertIn(kind, str(refused.exception))
+            with self.assertRaises(openai.BadRequestError) as refused:
+                client.responses.create(model="any", input=history[-1:])
+            self.assertEqual(refused.exception.param, "input[0].call_id")
+
     def test_anthropic(self):
         client = anthropic.Anthropic(base_url=self.server.url, api_key="none", max_retries=0)
         options = {"model": "any", "max_tokens": 6, "system": "be brief", "messages": HELLO[1:], "extra_body": {"temperature": 0}}
