@@ -80,7 +80,7 @@ class Live extends HTMLElement {
     const generated = value("vllm:generation_tokens_total");
     const running = value("vllm:num_requests_running");
     const waiting = value("vllm:num_requests_waiting");
-    const used = value("vllm:kv_cache_usage_perc");
+    const used = value("tamis_kv_pages_used") / Math.max(value("tamis_kv_pages"), 1); // of all models
     this.requests.add([running, waiting], `${running} run, ${waiting} wait`);
     this.memory.add([used], `${(used * 100).toFixed(1)} %`);
     this.#before.push({ generated, now });

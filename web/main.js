@@ -337,7 +337,8 @@ byId("key-dialog").addEventListener("close", () => {
 async function showModel() {
   try {
     const model = (await getJson("/v1/models")).data[0] ?? null;
-    const props = model === null ? null : await getJson("/props");
+    const isThere = model !== null && (model.status?.value ?? "loaded") === "loaded"; // one of several may not be
+    const props = isThere ? await getJson("/props") : null;
     byId("model-name").textContent = model?.id ?? "";
     byId("greeting-model").textContent = model === null ? "The model is being loaded." : `${model.id} answers here.`;
     document.querySelector("tamis-model").show(model, props);

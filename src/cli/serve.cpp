@@ -1,18 +1,17 @@
-// `tamis serve -m MODEL`: the HTTP server around one model, until a signal ends it.
+// `tamis serve -m MODEL`: the HTTP server around one model or several, until a signal ends it.
 #include "cli/serve.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <thread>
 
 #include "base/log.h"
 #include "cli/interrupt.h"
 #include "cli/load_engine.h"
-#include "cli/model_facts.h"
 #include "cli/program.h"
+#include "cli/serve_models.h"
 #include "convert/split.h"
 #include "formats/json.h"
 #include "server/server.h"
@@ -51,6 +50,7 @@ Result<server::ServerOptions> server_options(const Args& args) {
   TAMIS_TRY_STATUS(check_exposure(options.http.host, !options.keys.empty(), args.flag("--insecure")));
   options.request_timeout_seconds = args.real("--request-timeout");
   options.is_strict_model = args.flag("--strict-model");
+  options.load_timeout_seconds = args.real("--queue-timeout");
   options.version = kVersion;
   return options;
 }
@@ -73,33 +73,6 @@ Result<SchedulerOptions> scheduler_options(const Args& args) {
     TAMIS_TRY(options.spill_bytes, parse_size(args.text("--kv-spill-bytes")));
   }
   return options;
-}
-
-// The file's name without its ending, unless --alias gives another.
-std::string alias_of(const Args& args, const std::string& path) {
-  return args.has("--alias") ? args.text("--alias") : std::filesystem::path(path).stem().string();
-}
-
-Result<std::shared_ptr<const server::ServedModel>> served_model(const Args& args, const LoadedEngine& loaded,
-                                                                SchedulerOptions options) {
-  options.pool = loaded.pool.get();
-  const GgufFile& file = loaded.engine->model().file;
-  const ModelFacts facts = gather_facts(file);
-  const auto served = std::make_shared<server::ServedModel>(loaded.engine);
-  TAMIS_TRY(served->scheduler, Scheduler::create(loaded.engine, options));
-  served->alias = alias_of(args, file.path());
-  served->type_label = facts.type_label;
-  served->architecture = facts.architecture;
-  served->n_parameters = facts.total.n_params;
-  served->size_bytes = file.size_bytes();
-  served->max_seqs = options.max_seqs;
-  served->max_queue = options.max_queue;
-  served->loaded_at =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  served->parse_content_special = args.flag("--hf-special");
-  if (auto trie = TokenTrie::create(*loaded.engine->tokenizer()); trie)
-    served->grammars = std::make_shared<GrammarCache>(*std::move(trie));
-  return served;
 }
 
 Status announce(const std::string& url, bool as_json) {
@@ -141,29 +114,28 @@ Result<int> run_serve(const Args& args) {
   // From the beginning: a SIGHUP while the model is loaded is no end.
   std::atomic<bool>* const hangup = can_reload ? &hangup_flag() : nullptr;
   TAMIS_TRY(server::ServerOptions options, server_options(args));
-  TAMIS_TRY(SchedulerOptions scheduling, scheduler_options(args));
-  if (options.keys.size() > 1) scheduling.max_queue_per_tenant = (scheduling.max_queue + 1) / 2;
-  EngineOptions engine_options;
-  TAMIS_TRY(engine_options.n_ctx, integer_option(args, "-c", 0, 0));
-  engine_options.n_batch = static_cast<uint32_t>(args.integer("-b"));
+  TAMIS_TRY_STATUS(check_models(args));
+  ServeSetup setup;
+  TAMIS_TRY(setup.scheduler, scheduler_options(args));
+  if (options.keys.size() > 1) setup.scheduler.max_queue_per_tenant = (setup.scheduler.max_queue + 1) / 2;
+  TAMIS_TRY(setup.engine.n_ctx, integer_option(args, "-c", 0, 0));
+  setup.engine.n_batch = static_cast<uint32_t>(args.integer("-b"));
 
-  LoadedEngine loaded;  // before the server, so that its threads outlive every request
+  std::unique_ptr<ThreadPool> pool;  // before the server, so that its threads outlive every request
   TAMIS_TRY(const std::unique_ptr<server::Server> serving, server::Server::start(std::move(options)));
-  TAMIS_TRY(loaded, load_engine(args, engine_options));
-  if (args.has("-md")) {
-    engine_options.n_ctx = loaded.engine->n_ctx();
-    const OtherModel draft{args.text("-md"), args.text("--backend"), args.text("--activations"), args.text("--layout")};
-    TAMIS_TRY(scheduling.draft, load_other_engine(args, engine_options, draft, *loaded.pool));
+  if (args.texts("-m").size() > 1) {
+    TAMIS_TRY(auto models, open_shelf(args, setup, pool));
+    serving->set_models(std::move(models));
+  } else {
+    TAMIS_TRY(auto model, load_only_model(args, setup, pool));
+    serving->set_model(std::move(model));
   }
-  TAMIS_TRY(const std::shared_ptr<const server::ServedModel> model, served_model(args, loaded, scheduling));
-  serving->set_model(model);
   stop_flag();
   TAMIS_TRY_STATUS(announce(serving->url(), args.flag("--json")));
   serve_until_stopped(args, *serving, hangup);
 
   log_info("shutting down; a second signal ends at once");
   if (!serving->drain(args.real("--drain-timeout"))) log_warning("some requests were cut short");
-  serving->set_model(nullptr);
   return 0;
 }
 
@@ -172,10 +144,13 @@ Result<int> run_serve(const Args& args) {
 Verb serve_verb() {
   return {
       .name = "serve",
-      .summary = "serves a model over HTTP: OpenAI's, Anthropic's, llama-server's and ollama's APIs",
+      .summary = "serves models over HTTP: OpenAI's, Anthropic's, llama-server's and ollama's APIs",
       .details =
           "Many requests share the model's steps: prompts are read in pieces between the tokens of running answers, "
           "and prompts that begin alike share what was computed.\n\n"
+          "Several -m serve several models, each under its name (the field `model` of requests; the first one without "
+          "it). The first is loaded at once, another one when it is asked for; where --ram-budget does not hold all, "
+          "those that nobody uses make room.\n\n"
           "Prints `tamis: listening on http://HOST:PORT` on stderr when the model is loaded. GET /health, /ready and "
           "/metrics tell how it does. The first SIGTERM or Ctrl-C refuses new requests and lets running ones end "
           "(--drain-timeout), then exits 0; the second ends at once.\n\n"

@@ -26,6 +26,22 @@ OptionSpec seconds(std::string_view names, std::string_view default_text, std::s
           .maximum = 1e6};
 }
 
+// As for other verbs, but -m may be given several times.
+std::vector<OptionSpec> repeatable_models() {
+  std::vector<OptionSpec> options = model_options();
+  for (OptionSpec& option : options) {
+    if (option.names == "-m,--model") {
+      option.help =
+          "a GGUF file, USER/REPO[:QUANT], or the name of a cached model; several times for several models; default: "
+          "SmolLM2-135M-Instruct";
+      option.is_repeatable = true;
+    } else if (option.names == "--ram-budget") {
+      option.help = "most memory to use, such as 6G, for all models together; default: what is free";
+    }
+  }
+  return options;
+}
+
 std::vector<OptionSpec> guess_and_spill_options() {
   return {
       {.names = "--spec",
@@ -54,7 +70,7 @@ std::vector<OptionSpec> guess_and_spill_options() {
 }  // namespace
 
 std::vector<OptionSpec> serve_options() {
-  return model_options() +
+  return repeatable_models() +
          std::vector<OptionSpec>{
              context_option("context of one sequence, tokens; default: what the model was trained for, at most 4096"),
              batch_option(),
@@ -67,7 +83,8 @@ std::vector<OptionSpec> serve_options() {
              {.names = "-a,--alias",
               .kind = OptionKind::text,
               .value_name = "NAME",
-              .help = "the model's name to clients; default: the file's"},
+              .help = "the model's name to clients; default: the file's; with several -m once for each, in their order",
+              .is_repeatable = true},
              {.names = "--strict-model", .help = "refuse requests that do not name the model"},
              {.names = "--api-key-file",
               .kind = OptionKind::text,

@@ -24,7 +24,8 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
     bool is_stream = false;
     uint32_t n_choices = 1;
     std::shared_ptr<RequestFacts> facts;  // of the request, for the log
-    std::shared_ptr<Metrics> metrics;
+    std::shared_ptr<ModelMetrics> metrics;
+    std::shared_ptr<const void> hold;  // on the model (model_shelf.h)
     AnswerPlan plan;
     std::string id;  // of the request, which those of calls are made from
   };

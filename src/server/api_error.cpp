@@ -45,6 +45,13 @@ tl::unexpected<ApiError> refuse(std::string param, std::string_view why) {
   return tl::unexpected<ApiError>(std::move(error));
 }
 
+ApiError unknown_model(std::string_view name) {
+  ApiError error = plain_error(404, fmt::format("model: \"{}\" is not served here", escape_for_display(name)));
+  error.param = "model";
+  error.code = "model_not_found";
+  return error;
+}
+
 ApiError from_error(const Error& error) {
   switch (error.code) {
     case ErrorCode::invalid_argument:

@@ -29,6 +29,9 @@ tl::unexpected<ApiError> refused(int status, std::string_view message);
 // `return refuse("temperature", "got 3, expected 0 … 2");`: 400 about a field.
 tl::unexpected<ApiError> refuse(std::string param, std::string_view why);
 
+// 404 about the field "model". Says no more than the client did.
+ApiError unknown_model(std::string_view name);
+
 // What an error of the library is to a client: 400, 404, 503, or 500 without its text, which is logged instead.
 ApiError from_error(const Error& error);
 ApiError from_failure(const RequestFailure& failure);

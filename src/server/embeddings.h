@@ -52,6 +52,7 @@ class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
   struct Setup {
     std::shared_ptr<Reply> reply;
     std::weak_ptr<const ServedModel> model;
+    std::shared_ptr<const void> hold;  // on it (model_shelf.h)
     std::string alias, tenant;
     Pooling pooling = Pooling::mean;
     bool is_base64 = false;

@@ -41,6 +41,21 @@ constexpr size_t kMaxMethodBytes = 32;
 
 }  // namespace
 
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    uint64_t byte = 0;
+    if (i + 2 >= text.size() || !parse_digits(text.substr(i + 1, 2), 16, byte)) return std::nullopt;
+    out += static_cast<char>(byte);
+    i += 2;
+  }
+  return out;
+}
+
 bool has_token(std::string_view list, std::string_view token) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
@@ -59,6 +74,22 @@ const std::string* RequestHead::find(std::string_view lower_case_name) const {
 std::string_view RequestHead::path() const {
   const std::string_view all = target;
   return all.substr(0, std::min(all.find('?'), all.size()));
+}
+
+std::optional<std::string> RequestHead::query(std::string_view name) const {
+  std::string_view rest = target;
+  rest.remove_prefix(std::min(path().size() + 1, rest.size()));
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (percent_decoded(pair.substr(0, equals)) != name) continue;
+    std::string value(pair.substr(std::min(equals + 1, pair.size())));
+    std::replace(value.begin(), value.end(), '+', ' ');  // as forms write it
+    return percent_decoded(value);
+  }
+  return std::nullopt;
 }
 
 bool RequestHead::keeps_alive() const {

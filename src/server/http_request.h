@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,7 @@ struct RequestHead {
 
   const std::string* find(std::string_view lower_case_name) const;  // the first; null when absent
   std::string_view path() const;                                    // the target up to '?'
+  std::optional<std::string> query(std::string_view name) const;    // the first value of that name behind it, decoded
   bool keeps_alive() const;                                         // what version and Connection header ask for
 };
 
@@ -83,6 +85,9 @@ class RequestParser {
   uint64_t n_declared_ = 0, n_body_left_ = 0;  // of the body, or of the chunk
   bool has_request_line_ = false, is_chunked_ = false, expects_continue_ = false;
 };
+
+// "%41" as "A"; nothing when a % has no two hexadecimal digits behind it.
+std::optional<std::string> percent_decoded(std::string_view text);
 
 // Whether a comma-separated header value has the token, whatever its case.
 bool has_token(std::string_view list, std::string_view token);

@@ -30,11 +30,31 @@ struct Row {
   double value;
 };
 
-void print_rows(std::string& out, std::span<const Row> rows, std::string_view labels) {
-  for (const Row& row : rows) {
-    head(out, row.name, row.type, row.help);
-    fmt::format_to(std::back_inserter(out), "{}{{{}}} {}\n", row.name, labels, row.value);
+// A model's lines of the same rows as every other model's.
+struct Group {
+  std::string labels;  // without braces; "" = none
+  std::vector<Row> rows;
+};
+
+void print_line(std::string& out, std::string_view name, std::string_view labels, double value) {
+  auto to = std::back_inserter(out);
+  if (labels.empty())
+    fmt::format_to(to, "{} {}\n", name, value);
+  else
+    fmt::format_to(to, "{}{{{}}} {}\n", name, labels, value);
+}
+
+// Row by row: all lines of a name stand together.
+void print_groups(std::string& out, std::span<const Group> groups) {
+  for (size_t i = 0; !groups.empty() && i < groups.front().rows.size(); ++i) {
+    const Row& first = groups.front().rows[i];
+    head(out, first.name, first.type, first.help);
+    for (const Group& group : groups) print_line(out, first.name, group.labels, group.rows[i].value);
   }
+}
+
+std::string with_label(const std::string& labels, std::string_view name, std::string_view value) {
+  return fmt::format("{}{}{}=\"{}\"", labels, labels.empty() ? "" : ",", name, value);
 }
 
 // A label's value: backslash, quote and line feed are the format's own.
@@ -47,9 +67,10 @@ std::string escape_label(std::string_view text) {
   return out;
 }
 
-void print_scheduler(std::string& out, const SchedulerStats& stats, std::string_view labels) {
-  const auto number = [](uint64_t value) { return static_cast<double>(value); };
-  const Row rows[] = {
+double number(uint64_t value) { return static_cast<double>(value); }
+
+std::vector<Row> scheduler_rows(const SchedulerStats& stats) {
+  return {
       {"vllm:num_requests_waiting", "gauge", "Requests that wait for their first step.", number(stats.n_queued)},
       {"vllm:num_requests_running", "gauge", "Sequences that are computed.", number(stats.n_running)},
       {"vllm:kv_cache_usage_perc", "gauge", "Used part of the pool of keys and values, 0 to 1.",
@@ -84,7 +105,31 @@ void print_scheduler(std::string& out, const SchedulerStats& stats, std::string_
       {"vllm:spec_decode_num_accepted_tokens_total", "counter", "Of them, chosen.", number(stats.n_accepted_tokens)},
       {"tamis_kv_pages_evicted_total", "counter", "Stored pages that gave way.", number(stats.n_pages_evicted)},
   };
-  print_rows(out, rows, labels);
+}
+
+std::vector<Row> shelf_rows(const ShelfFigures& shelf) {
+  return {
+      {"tamis_model_loaded", "gauge", "1 while the model is in memory.", shelf.is_loaded ? 1.0 : 0.0},
+      {"tamis_model_bytes", "gauge", "Memory that it counts for.", number(shelf.n_bytes)},
+      {"tamis_model_requests_waiting", "gauge", "Requests that wait for it to be loaded.", number(shelf.n_waiting)},
+      {"tamis_model_loads_total", "counter", "Times it was loaded.", number(shelf.n_loads)},
+      {"tamis_model_load_failures_total", "counter", "Times that failed.", number(shelf.n_failed_loads)},
+      {"tamis_model_unloads_total", "counter", "Times it made room for others.", number(shelf.n_unloads)},
+  };
+}
+
+std::vector<Row> http_rows(const HttpStats& http, bool is_draining) {
+  return {
+      {"tamis_connections", "gauge", "Open connections.", number(http.n_connections)},
+      {"tamis_connections_total", "counter", "Connections taken.", number(http.n_accepted)},
+      {"tamis_connections_refused_total", "counter", "Connections refused: too many were open.",
+       number(http.n_refused)},
+      {"tamis_requests_timed_out_total", "counter", "Requests whose bytes came too slowly.", number(http.n_timeouts)},
+      {"tamis_readers_dropped_total", "counter", "Clients that read their answer too slowly.",
+       number(http.n_dropped_readers)},
+      {"tamis_draining", "gauge", "1 while the server shuts down.", is_draining ? 1.0 : 0.0},
+      {"process_resident_memory_bytes", "gauge", "Memory of the process.", number(resident_memory_bytes())},
+  };
 }
 
 }  // namespace
@@ -107,20 +152,15 @@ void Histogram::print(std::string& out, std::string_view name, std::string_view 
                  labels, sum_, name, labels, n);
 }
 
-Metrics::Metrics()
+ModelMetrics::ModelMetrics()
     : first_token_(kFirstTokenBounds), token_gap_(kTokenGapBounds), queue_(kRequestBounds), whole_(kRequestBounds) {}
 
-void Metrics::on_answered(int status) {
-  const std::lock_guard lock(mutex_);
-  ++n_by_status_[static_cast<size_t>(std::clamp(status, 0, static_cast<int>(kNStatuses) - 1))];
-}
-
-void Metrics::on_token_gap(double seconds) {
+void ModelMetrics::on_token_gap(double seconds) {
   const std::lock_guard lock(mutex_);
   token_gap_.observe(seconds);
 }
 
-void Metrics::on_report(const RequestReport& report, std::span<const GenerationEnd> ends) {
+void ModelMetrics::on_report(const RequestReport& report, std::span<const GenerationEnd> ends) {
   const std::lock_guard lock(mutex_);
   if (report.failure != nullptr) return;
   for (const GenerationEnd end : ends) ++n_by_end_[static_cast<size_t>(end)];
@@ -129,49 +169,60 @@ void Metrics::on_report(const RequestReport& report, std::span<const GenerationE
   whole_.observe(report.queue_seconds + report.prompt_seconds + report.generate_seconds);
 }
 
-std::string Metrics::page(std::string_view model, const SchedulerStats* scheduler, const HttpStats& http,
-                          bool is_draining) const {
-  const std::string labels = fmt::format("model_name=\"{}\"", escape_label(model));
-  std::string out;
-  if (scheduler != nullptr) print_scheduler(out, *scheduler, labels);
-  const auto number = [](uint64_t value) { return static_cast<double>(value); };
-  const Row rows[] = {
-      {"tamis_connections", "gauge", "Open connections.", number(http.n_connections)},
-      {"tamis_connections_total", "counter", "Connections taken.", number(http.n_accepted)},
-      {"tamis_connections_refused_total", "counter", "Connections refused: too many were open.",
-       number(http.n_refused)},
-      {"tamis_requests_timed_out_total", "counter", "Requests whose bytes came too slowly.", number(http.n_timeouts)},
-      {"tamis_readers_dropped_total", "counter", "Clients that read their answer too slowly.",
-       number(http.n_dropped_readers)},
-      {"tamis_draining", "gauge", "1 while the server shuts down.", is_draining ? 1.0 : 0.0},
-      {"process_resident_memory_bytes", "gauge", "Memory of the process.", number(resident_memory_bytes())},
-  };
-  print_rows(out, rows, labels);
-
+void Metrics::on_answered(int status) {
   const std::lock_guard lock(mutex_);
-  auto to = std::back_inserter(out);
-  head(out, "tamis_http_requests_total", "counter", "Answers by status; 0: the client left first.");
-  for (size_t status = 0; status < kNStatuses; ++status)
-    if (n_by_status_[status] > 0)
-      fmt::format_to(to, "tamis_http_requests_total{{{},code=\"{}\"}} {}\n", labels, status, n_by_status_[status]);
+  ++n_by_status_[static_cast<size_t>(std::clamp(status, 0, static_cast<int>(kNStatuses) - 1))];
+}
+
+std::string Metrics::page(std::span<const ModelFigures> models, const HttpStats& http, bool is_draining) const {
+  std::vector<std::string> labels;  // of each model
+  for (const ModelFigures& model : models) labels.push_back(fmt::format("model_name=\"{}\"", escape_label(model.name)));
+  const std::string common = models.size() == 1 ? labels.front() : "";  // of what is about no model
+
+  std::string out;
+  std::vector<Group> schedulers, shelves;
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (models[i].scheduler) schedulers.push_back({labels[i], scheduler_rows(*models[i].scheduler)});
+    if (models[i].shelf) shelves.push_back({labels[i], shelf_rows(*models[i].shelf)});
+  }
+  print_groups(out, schedulers);
+  print_groups(out, shelves);
+  const Group server[] = {{common, http_rows(http, is_draining)}};
+  print_groups(out, server);
+
+  {
+    const std::lock_guard lock(mutex_);
+    head(out, "tamis_http_requests_total", "counter", "Answers by status; 0: the client left first.");
+    for (size_t status = 0; status < kNStatuses; ++status)
+      if (n_by_status_[status] > 0)
+        print_line(out, "tamis_http_requests_total", with_label(common, "code", std::to_string(status)),
+                   number(n_by_status_[status]));
+  }
   head(out, "vllm:request_success_total", "counter", "Finished answers by reason.");
-  for (const std::string_view reason : {"stop", "length", "abort", "timeout"}) {
-    uint64_t n = 0;
-    for (size_t i = 0; i < n_by_end_.size(); ++i) n += kEndNames[i] == reason ? n_by_end_[i] : 0;
-    fmt::format_to(to, "vllm:request_success_total{{{},finished_reason=\"{}\"}} {}\n", labels, reason, n);
+  for (size_t k = 0; k < models.size(); ++k) {
+    const std::lock_guard lock(models[k].counts->mutex_);
+    for (const std::string_view reason : {"stop", "length", "abort", "timeout"}) {
+      uint64_t n = 0;
+      for (size_t i = 0; i < std::size(kEndNames); ++i)
+        n += kEndNames[i] == reason ? models[k].counts->n_by_end_[i] : 0;
+      print_line(out, "vllm:request_success_total", with_label(labels[k], "finished_reason", reason), number(n));
+    }
   }
   const struct {
     std::string_view name, help;
-    const Histogram& histogram;
+    Histogram ModelMetrics::*histogram;
   } histograms[] = {
-      {"vllm:time_to_first_token_seconds", "From submission to the first token.", first_token_},
-      {"vllm:inter_token_latency_seconds", "Between two tokens of an answer.", token_gap_},
-      {"vllm:request_queue_time_seconds", "From submission to the first step.", queue_},
-      {"vllm:e2e_request_latency_seconds", "From submission to the end.", whole_},
+      {"vllm:time_to_first_token_seconds", "From submission to the first token.", &ModelMetrics::first_token_},
+      {"vllm:inter_token_latency_seconds", "Between two tokens of an answer.", &ModelMetrics::token_gap_},
+      {"vllm:request_queue_time_seconds", "From submission to the first step.", &ModelMetrics::queue_},
+      {"vllm:e2e_request_latency_seconds", "From submission to the end.", &ModelMetrics::whole_},
   };
   for (const auto& row : histograms) {
     head(out, row.name, "histogram", row.help);
-    row.histogram.print(out, row.name, labels);
+    for (size_t k = 0; k < models.size(); ++k) {
+      const std::lock_guard lock(models[k].counts->mutex_);
+      (models[k].counts->*row.histogram).print(out, row.name, labels[k]);
+    }
   }
   return out;
 }

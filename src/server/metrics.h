@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,24 +31,48 @@ class Histogram {
   double sum_ = 0;
 };
 
-// All member functions may be called from any thread.
-class Metrics {
+// What the answers of one model come to, as long as the server runs. All member functions may be called from any
+// thread.
+class ModelMetrics {
  public:
-  Metrics();
-  void on_answered(int status);  // 0: the client left
+  ModelMetrics();
   void on_token_gap(double seconds);
   void on_report(const RequestReport& report, std::span<const GenerationEnd> ends);
 
-  // `scheduler` may be null while no model is there.
-  std::string page(std::string_view model, const SchedulerStats* scheduler, const HttpStats& http,
-                   bool is_draining) const;
+ private:
+  friend class Metrics;
+  mutable std::mutex mutex_;
+  std::array<uint64_t, 6> n_by_end_{};  // by GenerationEnd
+  Histogram first_token_, token_gap_, queue_, whole_;
+};
+
+// A model of several: it may be in memory or not.
+struct ShelfFigures {
+  bool is_loaded = false;
+  uint64_t n_waiting = 0;  // requests that wait for it to be loaded
+  uint64_t n_loads = 0, n_failed_loads = 0, n_unloads = 0;
+  uint64_t n_bytes = 0;  // that it counts for in memory; 0 when it is not there
+};
+
+struct ModelFigures {
+  std::string name;
+  std::optional<SchedulerStats> scheduler;  // none: it is not in memory
+  const ModelMetrics* counts = nullptr;
+  std::optional<ShelfFigures> shelf;  // none: the server has one model alone
+};
+
+// All member functions may be called from any thread.
+class Metrics {
+ public:
+  void on_answered(int status);  // 0: the client left
+
+  // With one model, all lines carry its name; with several, those that are about one do. Requires: at least one model.
+  std::string page(std::span<const ModelFigures> models, const HttpStats& http, bool is_draining) const;
 
  private:
   static constexpr size_t kNStatuses = 600;
   mutable std::mutex mutex_;
   std::array<uint64_t, kNStatuses> n_by_status_{};
-  std::array<uint64_t, 6> n_by_end_{};  // by GenerationEnd
-  Histogram first_token_, token_gap_, queue_, whole_;
 };
 
 }  // namespace tamis::server

@@ -27,24 +27,33 @@ std::string count_label(uint64_t n) {
                          : fmt::format("{:.2f}M", static_cast<double>(n) / 1e6);
 }
 
-Json model_json(const ServedModel& model) {
+// `is_one_of_several`: whether it is in memory is told, too.
+Json model_json(const ModelStatus& status, bool is_one_of_several) {
+  const ModelCard& card = status.card;
   Json meta = Json::object();
-  meta.set("n_ctx", model.scheduler->n_ctx()).set("n_ctx_train", model.engine->model().n_ctx_train());
-  meta.set("n_vocab", model.engine->model().n_vocab()).set("n_params", model.n_parameters);
-  meta.set("size", model.size_bytes).set("type", model.type_label);
+  if (status.lease) {
+    const ServedModel& model = *status.lease->model;
+    meta.set("n_ctx", model.scheduler->n_ctx()).set("n_ctx_train", model.engine->model().n_ctx_train());
+    meta.set("n_vocab", model.engine->model().n_vocab());
+  }
+  meta.set("n_params", card.n_parameters).set("size", card.size_bytes).set("type", card.type_label);
   Json out = Json::object();
-  out.set("id", model.alias).set("object", "model").set("created", model.loaded_at).set("owned_by", "tamis");
-  return out.set("meta", std::move(meta));
+  out.set("id", card.alias).set("object", "model").set("created", card.loaded_at).set("owned_by", "tamis");
+  out.set("meta", std::move(meta));
+  if (!is_one_of_several) return out;
+  Json state = Json::object();
+  state.set("value", state_name(status.state)).set("failed", status.has_failed);
+  return out.set("status", std::move(state));
 }
 
-Json ollama_details(const ServedModel& model) {
+Json ollama_details(const ModelCard& model) {
   Json out = Json::object();
   out.set("parent_model", "").set("format", "gguf").set("family", model.architecture);
   out.set("families", Json(Json::Array{Json(model.architecture)}));
   return out.set("parameter_size", count_label(model.n_parameters)).set("quantization_level", model.type_label);
 }
 
-Json ollama_model(const ServedModel& model) {
+Json ollama_model(const ModelCard& model) {
   Json out = Json::object();
   out.set("name", model.alias).set("model", model.alias).set("modified_at", rfc3339(model.loaded_at));
   return out.set("size", model.size_bytes).set("digest", "").set("details", ollama_details(model));
@@ -90,13 +99,13 @@ std::vector<Server::Route> Server::quick_routes() {
       {.method = "GET", .path = "/ready", .is_public = true, .quick = &S::ready, .about = "Whether it takes requests."},
       {.method = "GET", .path = "/metrics", .quick = &S::metrics_page, .about = "Counters for Prometheus."},
       {.method = "GET", .path = "/openapi.json", .quick = &S::api_description, .about = "This description."},
-      {.method = "GET", .path = "/v1/models", .quick = &S::models, .about = "The model that is served."},
-      {.method = "GET", .path = "/models", .quick = &S::models, .about = "As /v1/models."},
+      {.method = "GET", .path = "/v1/models", .quick = &S::list_models, .about = "The models that are served."},
+      {.method = "GET", .path = "/models", .quick = &S::list_models, .about = "As /v1/models."},
       {.method = "GET", .path = "/props", .quick = &S::props, .about = "llama-server: the model and its settings."},
       {.method = "GET", .path = "/slots", .quick = &S::slots, .about = "llama-server: the sequences there are."},
       {.method = "GET", .path = "/api/version", .quick = &S::version, .about = "ollama: the version."},
-      {.method = "GET", .path = "/api/tags", .quick = &S::tags, .about = "ollama: the model that is served."},
-      {.method = "GET", .path = "/api/ps", .quick = &S::tags, .about = "As /api/tags."},
+      {.method = "GET", .path = "/api/tags", .quick = &S::tags, .about = "ollama: the models that are served."},
+      {.method = "GET", .path = "/api/ps", .quick = &S::loaded_tags, .about = "ollama: those in memory."},
   };
 }
 
@@ -223,51 +232,68 @@ std::string Server::allowed_methods(std::string_view path) {
 }
 
 Response Server::health(const Request&) {
-  const auto served = model();
-  if (!served) return unavailable("the model is being loaded");
-  if (served->scheduler->stats().stalled_seconds > options_.stuck_after_seconds)
-    return unavailable("the engine makes no step");
+  if (!has_models()) return unavailable("the model is being loaded");
+  for (const ModelStatus& status : model_list())
+    if (status.lease && status.lease->model->scheduler->stats().stalled_seconds > options_.stuck_after_seconds)
+      return unavailable("the engine makes no step");
   Json out = Json::object();
   return json_response(out.set("status", "ok"));
 }
 
 Response Server::ready(const Request&) {
-  const auto served = model();
-  if (!served) return unavailable("the model is being loaded");
+  if (!has_models()) return unavailable("the model is being loaded");
   if (is_draining_) return unavailable("the server is shutting down");
-  if (served->scheduler->stats().n_queued >= served->max_queue) return unavailable("the queue is full");
+  const std::vector<ModelStatus> list = model_list();
+  // With several models, one that takes requests is enough, and one that is not in memory takes them.
+  const bool is_full = std::all_of(list.begin(), list.end(), [](const ModelStatus& status) {
+    return status.lease && status.lease->model->scheduler->stats().n_queued >= status.lease->model->max_queue;
+  });
+  if (is_full) return unavailable("the queue is full");
   Json out = Json::object();
   return json_response(out.set("status", "ready"));
 }
 
 Response Server::metrics_page(const Request&) {
-  const auto served = model();
+  const bool has_several = models_shelf() != nullptr;
+  const std::vector<ModelStatus> list = model_list();
+  std::vector<ModelFigures> figures;
+  for (const ModelStatus& status : list) {
+    ModelFigures& model = figures.emplace_back();
+    model.name = status.card.alias;
+    model.counts = status.counts.get();
+    if (status.lease) model.scheduler = status.lease->model->scheduler->stats();
+    if (has_several) model.shelf = status.figures;
+  }
+  if (figures.empty()) figures.emplace_back().counts = counts_.get();
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  const SchedulerStats stats = served ? served->scheduler->stats() : SchedulerStats();
-  response.body = metrics_->page(served ? served->alias : "", served ? &stats : nullptr, http_->stats(), is_draining_);
+  response.body = metrics_.page(figures, http_->stats(), is_draining_);
   return response;
 }
 
-Response Server::models(const Request&) {
+Response Server::list_models(const Request&) {
+  const bool has_several = models_shelf() != nullptr;
   Json list = Json::array();
-  if (const auto served = model()) list.push_back(model_json(*served));
+  for (const ModelStatus& status : model_list()) list.push_back(model_json(status, has_several));
   Json out = Json::object();
   return json_response(out.set("object", "list").set("data", std::move(list)));
 }
 
 Response Server::one_model(const Request& request) {
-  const std::string_view name = request.head.path().substr(kModelPrefix.size());
-  const auto served = model();
-  if (served && name == served->alias) return json_response(model_json(*served));
+  const std::string_view path = request.head.path();
+  const std::string name = percent_decoded(path.substr(kModelPrefix.size())).value_or("");
+  const bool has_several = models_shelf() != nullptr;
+  for (const ModelStatus& status : model_list())
+    if (status.card.alias == name) return json_response(model_json(status, has_several));
   ApiError error = plain_error(404, "there is no such model");
   error.code = "model_not_found";
   return error_response(error);
 }
 
-Response Server::props(const Request&) {
-  const auto served = model();
-  if (!served) return unavailable("the model is being loaded");
+Response Server::props(const Request& request) {
+  const auto lease = shown_model(request);
+  if (!lease) return error_response(lease.error());
+  const ServedModel* const served = lease->model.get();
   const Tokenizer& tokenizer = *served->engine->tokenizer();
   Json settings = Json::object();
   settings.set("n_ctx", served->scheduler->n_ctx());
@@ -285,10 +311,12 @@ Response Server::page(const Request& request) {
   return page_response(*find_page_file(request.head.path()), request.head);  // there is one: its route was found by it
 }
 
-Response Server::api_description(const Request&) {
-  const auto served = model();
-  if (!served) return unavailable("the model is being loaded");
-  if (description_.empty() || described_.lock() != served) {
+Response Server::api_description(const Request& request) {
+  const auto lease = shown_model(request);
+  if (!lease) return error_response(lease.error());
+  const std::shared_ptr<const ServedModel>& served = lease->model;
+  const bool is_other = described_.owner_before(served) || served.owner_before(described_);
+  if (description_.empty() || is_other) {
     std::vector<ApiOperation> operations;
     for (const Route& route : routes())
       if (!route.about.empty()) operations.push_back(operation_of(route));
@@ -301,9 +329,10 @@ Response Server::api_description(const Request&) {
   return response;
 }
 
-Response Server::slots(const Request&) {
-  const auto served = model();
-  if (!served) return unavailable("the model is being loaded");
+Response Server::slots(const Request& request) {
+  const auto lease = shown_model(request);
+  if (!lease) return error_response(lease.error());
+  const ServedModel* const served = lease->model.get();
   constexpr std::string_view kStates[] = {"waiting", "running", "paused"};
   Json list = Json::array();
   for (const SequenceInfo& sequence : served->scheduler->sequences()) {
@@ -327,7 +356,15 @@ Response Server::version(const Request&) {
 
 Response Server::tags(const Request&) {
   Json list = Json::array();
-  if (const auto served = model()) list.push_back(ollama_model(*served));
+  for (const ModelStatus& status : model_list()) list.push_back(ollama_model(status.card));
+  Json out = Json::object();
+  return json_response(out.set("models", std::move(list)));
+}
+
+Response Server::loaded_tags(const Request&) {
+  Json list = Json::array();
+  for (const ModelStatus& status : model_list())
+    if (status.lease) list.push_back(ollama_model(*status.lease->model));
   Json out = Json::object();
   return json_response(out.set("models", std::move(list)));
 }
@@ -390,8 +427,9 @@ ApiResult<Json> Server::count_input_tokens(const ServedModel& served, const Json
   return out.set("object", "response.input_tokens").set("input_tokens", uint64_t{prompt.size()});
 }
 
-ApiResult<void> Server::embeddings(const std::shared_ptr<const ServedModel>& served, const Request& request,
-                                   const Json& body, const std::shared_ptr<Reply>& reply) {
+ApiResult<void> Server::embeddings(const ModelLease& lease, const Request& request, const Json& body,
+                                   const std::shared_ptr<Reply>& reply) {
+  const std::shared_ptr<const ServedModel>& served = lease.model;
   TAMIS_API_TRY(EmbeddingsCall call, parse_embeddings(body, limits_of(*served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
   EmbeddingJob::Setup setup;
@@ -406,6 +444,7 @@ ApiResult<void> Server::embeddings(const std::shared_ptr<const ServedModel>& ser
   }
   setup.reply = reply;
   setup.model = served;
+  setup.hold = lease.hold;
   setup.alias = served->alias;
   setup.tenant = request.facts->owner;
   setup.is_base64 = call.is_base64;

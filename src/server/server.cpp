@@ -42,6 +42,13 @@ void at_seam(Reply& reply, const WorkFn& work) {
   }
 }
 
+// The model that a body asks for; "" where it does not say. What else is wrong with it is found by who reads it.
+std::string named_model(const Json& body, bool has_name) {
+  const Json* name = has_name ? body.find("name") : nullptr;
+  if (name == nullptr || !name->is_string()) name = body.find("model");
+  return name != nullptr && name->is_string() ? name->as_string() : std::string();
+}
+
 }  // namespace
 
 ServedModel::ServedModel(std::shared_ptr<const Engine> loaded)
@@ -65,15 +72,48 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
 
 Server::~Server() {
   workers_->stop();    // requests still come: they are dropped, or told that there is no model
-  set_model(nullptr);  // ends its scheduler, whose listeners still answer through http_
+  set_model(nullptr);  // ends the schedulers, whose listeners still answer through http_
+  set_models(nullptr);
   http_.reset();
 }
 
 void Server::set_model(std::shared_ptr<const ServedModel> model) {
-  {
-    const std::lock_guard lock(mutex_);
-    model_.swap(model);
+  const std::lock_guard lock(mutex_);  // given back before the old model ends
+  model_.swap(model);
+}
+
+void Server::set_models(std::shared_ptr<ModelShelf> models) {
+  const std::lock_guard lock(mutex_);
+  shelf_.swap(models);
+}
+
+std::shared_ptr<ModelShelf> Server::models_shelf() const {
+  const std::lock_guard lock(mutex_);
+  return shelf_;
+}
+
+std::vector<ModelStatus> Server::model_list() const {
+  if (const auto several = models_shelf()) return several->list();
+  const auto only = model();
+  if (only == nullptr) return {};
+  std::vector<ModelStatus> out(1);
+  out[0].card = *only;
+  out[0].state = ModelStatus::State::loaded;
+  out[0].lease = ModelLease{nullptr, only, counts_};
+  out[0].counts = counts_;
+  return out;
+}
+
+ApiResult<ModelLease> Server::shown_model(const Request& request) const {
+  const std::string name = models_shelf() != nullptr ? request.head.query("model").value_or("") : "";
+  bool is_known = name.empty();
+  for (ModelStatus& status : model_list()) {
+    if (!name.empty() && status.card.alias != name) continue;
+    is_known = true;
+    if (status.lease) return *std::move(status.lease);
   }
+  if (!is_known) return tl::unexpected(unknown_model(name));
+  return refused(503, models_shelf() != nullptr ? "the model is not in memory" : "the model is being loaded");
 }
 
 std::shared_ptr<const ServedModel> Server::model() const {
@@ -95,9 +135,11 @@ std::shared_ptr<const ApiKeys> Server::keys() const {
 bool Server::drain(double seconds) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   const auto served = model();
+  const auto several = models_shelf();
   if (served) served->scheduler->refuse_waiting();
+  if (several) several->refuse_waiting();
   is_draining_ = true;
-  const bool is_clean = !served || served->scheduler->drain(seconds);
+  const bool is_clean = (!served || served->scheduler->drain(seconds)) && (!several || several->drain(seconds));
   http_->close_when_answered();
   const auto left = std::chrono::duration_cast<Milliseconds>(until - std::chrono::steady_clock::now());
   return http_->wait_until_answered(std::max(left, kLastWords)) && is_clean;
@@ -106,7 +148,7 @@ bool Server::drain(double seconds) {
 Response Server::refusal(int status, std::string_view message) { return error_response(plain_error(status, message)); }
 
 void Server::on_answered(const Answered& answered) {
-  metrics_->on_answered(answered.status);
+  metrics_.on_answered(answered.status);
   log_access(options_.access_log, answered, unix_time());
 }
 
@@ -178,12 +220,24 @@ void Server::handle(Request request, std::shared_ptr<Reply> reply) {
   }
   if (route->quick != nullptr) return at_seam(*reply, [&] { reply->send((this->*route->quick)(request)); });
   if (is_draining_) return reply->send(refusal(503, "the server is shutting down"));
-  if (!model()) return reply->send(refusal(503, "the model is being loaded"));
+  if (!has_models()) return reply->send(refusal(503, "the model is being loaded"));
+  const auto job = std::make_shared<Job>();
+  job->route = route;
+  job->request = std::move(request);
+  job->reply = std::move(reply);
   // Nothing is done for who leaves while it waits.
-  const auto has_left = std::make_shared<std::atomic<bool>>(false);
-  reply->on_gone([has_left] { *has_left = true; });
-  workers_->run([this, route, has_left, request = std::move(request), reply = std::move(reply)] {
-    if (!*has_left) work(*route, request, reply);
+  job->reply->on_gone([weak = std::weak_ptr(job), several = std::weak_ptr(models_shelf())] {
+    const auto left = weak.lock();
+    if (left == nullptr) return;
+    left->has_left = true;
+    if (const auto shelf = several.lock()) shelf->forget(left.get());
+  });
+  begin(job);
+}
+
+void Server::begin(const std::shared_ptr<Job>& job) {
+  workers_->run([this, job] {
+    if (!job->has_left) work(job);
   });
 }
 
@@ -203,36 +257,67 @@ ApiResult<double> Server::time_left(const Request& request) const {
   return limit - passed.count();
 }
 
-void Server::work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply) {
-  at_seam(*reply, [&] {
-    const auto body = parse_body(request.body);
-    if (!body) return reply->send(error_response(body.error()));
-    if (route.parse != nullptr) return generate(route, request, *body, reply);
-    const auto served = model();
-    if (!served) return reply->send(refusal(503, "the model is being loaded"));
-    if (route.begin != nullptr) {
-      const auto begun = (this->*route.begin)(served, request, *body, reply);
-      if (!begun) reply->send(error_response(begun.error()));
-      return;
-    }
-    const auto answer = (this->*route.work)(*served, *body);
-    if (!answer) return reply->send(error_response(answer.error()));
-    Response response;
-    response.body = answer->dump() + "\n";
-    reply->send(std::move(response));
+void Server::work(const std::shared_ptr<Job>& job) {
+  at_seam(*job->reply, [&] {
+    const auto body = parse_body(job->request.body);
+    if (!body) return job->reply->send(error_response(body.error()));
+    const auto lease = lease_for(job, *body);
+    if (!lease) return job->reply->send(error_response(lease.error()));
+    if (*lease) work_with(*job, *body, **lease);
   });
 }
 
-void Server::generate(const Route& route, const Request& request, const Json& body,
-                      const std::shared_ptr<Reply>& reply) {
-  const auto submitted = submit(route, request, body, reply);
-  if (!submitted) reply->fail(error_response(submitted.error()), "");
+ApiResult<std::optional<ModelLease>> Server::lease_for(const std::shared_ptr<Job>& job, const Json& body) {
+  const auto several = models_shelf();
+  if (several == nullptr) {
+    const auto served = model();
+    if (served == nullptr) return refused(503, "the model is being loaded");
+    return ModelLease{nullptr, served, counts_};
+  }
+  ModelWait wait;
+  wait.key = job.get();
+  wait.tenant = job->request.facts->owner;
+  TAMIS_API_TRY(const double left, time_left(job->request));
+  const double limit = options_.load_timeout_seconds;
+  wait.seconds = limit > 0 && left > 0 ? std::min(limit, left) : std::max(limit, left);
+  // It begins again when the model is there: a body that was read would be kept twice meanwhile.
+  wait.then = [this, job](ApiResult<ModelLease> lease) {
+    if (!lease) return job->reply->send(error_response(lease.error()));
+    workers_->run([this, job, lease = *std::move(lease)] {
+      if (job->has_left) return;
+      at_seam(*job->reply, [&] {
+        const auto again = parse_body(job->request.body);
+        if (again) work_with(*job, *again, lease);  // it was read before
+      });
+    });
+  };
+  TAMIS_API_TRY(auto lease, several->take(named_model(body, job->route->work == &Server::show), std::move(wait)));
+  if (job->has_left) several->forget(job.get());
+  return lease;
 }
 
-ApiResult<void> Server::submit(const Route& route, const Request& request, const Json& body,
+void Server::work_with(const Job& job, const Json& body, const ModelLease& lease) {
+  const Route& route = *job.route;
+  if (route.parse != nullptr) {
+    const auto submitted = submit(route, job.request, body, lease, job.reply);
+    if (!submitted) job.reply->fail(error_response(submitted.error()), "");
+    return;
+  }
+  if (route.begin != nullptr) {
+    const auto begun = (this->*route.begin)(lease, job.request, body, job.reply);
+    if (!begun) job.reply->send(error_response(begun.error()));
+    return;
+  }
+  const auto answer = (this->*route.work)(*lease.model, body);
+  if (!answer) return job.reply->send(error_response(answer.error()));
+  Response response;
+  response.body = answer->dump() + "\n";
+  job.reply->send(std::move(response));
+}
+
+ApiResult<void> Server::submit(const Route& route, const Request& request, const Json& body, const ModelLease& lease,
                                const std::shared_ptr<Reply>& reply) {
-  const std::shared_ptr<const ServedModel> served = model();
-  if (!served) return refused(503, "the model is being loaded");
+  const std::shared_ptr<const ServedModel>& served = lease.model;
   TAMIS_API_TRY(GenerationCall call, route.parse(body, limits_of(*served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
   std::string prompt_end;
@@ -260,7 +345,8 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   setup.is_stream = call.is_stream;
   setup.n_choices = call.request.n_choices;
   setup.facts = request.facts;
-  setup.metrics = metrics_;
+  setup.metrics = lease.counts;
+  setup.hold = lease.hold;
   setup.plan = std::move(plan);
   setup.id = request.id;
   const auto id = served->scheduler->submit(std::move(call.request), std::make_shared<AnswerJob>(std::move(setup)));
@@ -273,10 +359,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
 
 ApiResult<void> Server::check_model_name(const std::string& name, const ServedModel& model) const {
   if (!options_.is_strict_model || name == model.alias) return {};
-  ApiError error = plain_error(404, fmt::format("model: \"{}\" is not served here", escape_for_display(name)));
-  error.param = "model";
-  error.code = "model_not_found";
-  return tl::unexpected<ApiError>(std::move(error));
+  return tl::unexpected(unknown_model(name));
 }
 
 }  // namespace tamis::server

@@ -1,5 +1,5 @@
-// The server: HTTP requests to one loaded model, in the dialects that clients speak. Over http (bytes) and the engine's
-// scheduler (tokens).
+// The server: HTTP requests to one loaded model or several, in the dialects that clients speak. Over http (bytes) and
+// the engine's scheduler (tokens).
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,6 @@
 #include <mutex>
 #include <string>
 
-#include "engine/scheduler.h"
 #include "server/access_log.h"
 #include "server/answer_format.h"
 #include "server/api_description.h"
@@ -15,35 +14,19 @@
 #include "server/generation_call.h"
 #include "server/http.h"
 #include "server/metrics.h"
+#include "server/model_shelf.h"
+#include "server/served_model.h"
 #include "server/workers.h"
-#include "text/answer_syntax.h"
 
 namespace tamis::server {
-
-// A model that is served, and what is told about it. Nothing here names a file.
-struct ServedModel {
-  explicit ServedModel(std::shared_ptr<const Engine> loaded);
-
-  const std::shared_ptr<const Engine> engine;
-  const std::string_view chat_template;  // its source; "" where the file has none
-  // How the model writes calls and reasoning, by that template. Where it offers no tools, we do, in the generic syntax.
-  const AnswerSyntax syntax;
-  std::unique_ptr<Scheduler> scheduler;
-  std::string alias;       // its public name
-  std::string type_label;  // "Q4_K_M"; "" when the file does not say
-  std::string architecture;
-  uint64_t n_parameters = 0, size_bytes = 0;
-  uint32_t max_seqs = 1, max_queue = 1;    // as the scheduler was given them
-  int64_t loaded_at = 0;                   // Unix time, seconds
-  bool parse_content_special = false;      // special tokens spelled out in messages become those tokens
-  std::shared_ptr<GrammarCache> grammars;  // of its vocabulary; null where that cannot be held to a grammar
-};
 
 struct ServerOptions {
   HttpOptions http;
   ApiKeys keys;
   bool is_strict_model = false;  // requests must name the model
-  std::string version;           // of the program
+  double load_timeout_seconds =
+      0;                // a request that waited that long for one of several models is refused; 0 = it waits
+  std::string version;  // of the program
   AccessLog access_log = AccessLog::off;
   uint32_t n_workers = 2;
   double request_timeout_seconds = 0;  // from a request's first byte; then its answer ends as it is; 0 = none
@@ -52,13 +35,15 @@ struct ServerOptions {
 
 class Server : private HttpHandler {
  public:
-  // Listens at once; until set_model() everything but metrics answers 503. Errors: those of HttpServer::start.
+  // Listens at once; until set_model() or set_models() everything but metrics answers 503. Errors: those of
+  // HttpServer::start.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   ~Server() override;
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  void set_model(std::shared_ptr<const ServedModel> model);
+  void set_model(std::shared_ptr<const ServedModel> model);  // the only one
+  void set_models(std::shared_ptr<ModelShelf> models);       // several in place of one
   // From the next request on, these keys are asked for. What runs goes on.
   void set_keys(ApiKeys keys);
   // Certificate and key of TLS are read again. Errors: those of HttpServer::reload_tls.
@@ -87,18 +72,35 @@ class Server : private HttpHandler {
   ApiResult<double> time_left(const Request& request) const;
   ApiResult<void> check_head(const RequestHead& head, const std::string& peer);
   bool is_known_host(const RequestHead& head) const;
-  void work(const Route& route, const Request& request, const std::shared_ptr<Reply>& reply);
-  void generate(const Route& route, const Request& request, const Json& body, const std::shared_ptr<Reply>& reply);
-  ApiResult<void> submit(const Route& route, const Request& request, const Json& body,
+  // A request on its way to a worker, and while it waits for a model.
+  struct Job {
+    const Route* route = nullptr;
+    Request request;
+    std::shared_ptr<Reply> reply;
+    std::atomic<bool> has_left{false};  // the client
+  };
+  void begin(const std::shared_ptr<Job>& job);
+  void work(const std::shared_ptr<Job>& job);
+  void work_with(const Job& job, const Json& body, const ModelLease& lease);
+  // The model that a request names, when it can be used at once; otherwise nothing, and the job goes on when it can.
+  ApiResult<std::optional<ModelLease>> lease_for(const std::shared_ptr<Job>& job, const Json& body);
+  ApiResult<void> submit(const Route& route, const Request& request, const Json& body, const ModelLease& lease,
                          const std::shared_ptr<Reply>& reply);
   ApiResult<void> check_model_name(const std::string& name, const ServedModel& model) const;
+
   std::shared_ptr<const ServedModel> model() const;
+  std::shared_ptr<ModelShelf> models_shelf() const;
+  bool has_models() const { return model() != nullptr || models_shelf() != nullptr; }
+  std::vector<ModelStatus> model_list() const;  // none while the only one is being loaded
+  // The model that a GET is about: the one that ?model= names, or the first that is in memory. Errors: 404; 503 while
+  // it is not in memory.
+  ApiResult<ModelLease> shown_model(const Request& request) const;
   std::shared_ptr<const ApiKeys> keys() const;
 
   // What routes do: quick ones on the input/output thread, the others on a worker's.
   using Quick = Response (Server::*)(const Request&);
   using Work = ApiResult<Json> (Server::*)(const ServedModel&, const Json&);
-  using Begin = ApiResult<void> (Server::*)(const std::shared_ptr<const ServedModel>&, const Request&, const Json&,
+  using Begin = ApiResult<void> (Server::*)(const ModelLease&, const Request&, const Json&,
                                             const std::shared_ptr<Reply>&);  // the answer comes later
   using Parse = ApiResult<GenerationCall> (*)(const Json&, const CallLimits&);
   using Read = void (*)(const Json&, const CallLimits&);
@@ -115,7 +117,7 @@ class Server : private HttpHandler {
   Response health(const Request& request);
   Response ready(const Request& request);
   Response metrics_page(const Request& request);
-  Response models(const Request& request);
+  Response list_models(const Request& request);
   Response one_model(const Request& request);
   Response props(const Request& request);
   Response page(const Request& request);
@@ -123,23 +125,26 @@ class Server : private HttpHandler {
   Response slots(const Request& request);
   Response version(const Request& request);
   Response tags(const Request& request);
+  Response loaded_tags(const Request& request);
   ApiResult<Json> show(const ServedModel& model, const Json& body);
   ApiResult<Json> tokenize(const ServedModel& model, const Json& body);
   ApiResult<Json> detokenize(const ServedModel& model, const Json& body);
   ApiResult<Json> apply_template(const ServedModel& model, const Json& body);
   ApiResult<Json> count_tokens(const ServedModel& model, const Json& body);
   ApiResult<Json> count_input_tokens(const ServedModel& model, const Json& body);
-  ApiResult<void> embeddings(const std::shared_ptr<const ServedModel>& model, const Request& request, const Json& body,
+  ApiResult<void> embeddings(const ModelLease& lease, const Request& request, const Json& body,
                              const std::shared_ptr<Reply>& reply);
 
   const ServerOptions options_;
-  const std::shared_ptr<Metrics> metrics_ = std::make_shared<Metrics>();  // answers may outlive the server
+  Metrics metrics_;
+  const std::shared_ptr<ModelMetrics> counts_ = std::make_shared<ModelMetrics>();  // of the only model
   const std::shared_ptr<std::atomic<uint64_t>> embedding_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
   FailureLimit failures_;                       // of the input/output thread
   std::weak_ptr<const ServedModel> described_;  // of the input/output thread, as the next one
   std::string description_;                     // of the API with that model
   mutable std::mutex mutex_;
-  std::shared_ptr<const ServedModel> model_;  // guarded
+  std::shared_ptr<const ServedModel> model_;  // guarded; null while it is being loaded, and where there are several
+  std::shared_ptr<ModelShelf> shelf_;         // guarded; null where there is one
   std::shared_ptr<const ApiKeys> keys_;       // guarded
   std::atomic<bool> is_draining_{false};
   std::unique_ptr<Workers> workers_;

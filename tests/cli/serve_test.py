@@ -17,6 +17,7 @@ import urllib.request
 
 TAMIS = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 MODEL = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/cli_tiny.gguf"
+OTHER = MODEL.with_name("cli_tiny_b.gguf")
 LONG = {"prompt": "once", "max_tokens": 400, "ignore_eos": True, "stream": True, "temperature": 0}
 
 
@@ -140,6 +141,53 @@ class ServeTest(unittest.TestCase):
                 server.url = f"http://127.0.0.1:{server.port}"
                 self.assertEqual(server.ask("/v1/models")[0], 401)
                 self.assertEqual(server.ask("/v1/models", headers={"Authorization": "Bearer sesame"})[0], 200)
+
+    def test_models_that_do_not_fit_together_take_turns(self):
+        with Running("-m", str(OTHER), "--ram-budget", "600K", "--max-connections-per-ip", "0") as server:
+            def ask(model):
+                status, text = server.ask("/v1/completions", {"prompt": "hi", "max_tokens": 3, "ignore_eos": True, "temperature": 0, "model": model})
+                self.assertEqual(status, 200, text)
+                return json.loads(text)["choices"][0]["text"]
+
+            def loaded():
+                return [model["name"] for model in json.loads(server.ask("/api/ps")[1])["models"]]
+
+            self.assertEqual(loaded(), ["cli_tiny"])
+            texts = {name: ask(name) for name in ("cli_tiny", "cli_tiny_b")}
+            self.assertEqual(loaded(), ["cli_tiny_b"])
+            n_threads = len(os.listdir(f"/proc/{server.process.pid}/task"))
+            for _ in range(3):
+                for name, text in texts.items():
+                    self.assertEqual(ask(name), text)
+            self.assertIn('tamis_model_unloads_total{model_name="cli_tiny"} 4', server.ask("/metrics")[1])
+            self.assertEqual(len(os.listdir(f"/proc/{server.process.pid}/task")), n_threads)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(60), 0)
+
+    def test_a_broken_file_beside_others_is_its_own_clients_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = pathlib.Path(folder) / "broken.gguf"
+            broken.write_bytes(OTHER.read_bytes()[:2000])
+            with Running("-m", str(broken)) as server:
+                self.assertIn("warning: model broken cannot be loaded now", server.text())
+                status, text = server.ask("/v1/completions", {"prompt": "hi", "max_tokens": 1, "model": "broken"})
+                self.assertEqual(status, 500)
+                self.assertNotIn(folder, text)
+                self.assertEqual(server.ask("/v1/completions", {"prompt": "hi", "max_tokens": 1})[0], 200)
+                broken.write_bytes(OTHER.read_bytes())
+                self.assertEqual(server.ask("/v1/completions", {"prompt": "hi", "max_tokens": 1, "model": "broken"})[0], 200)
+
+    def test_models_have_names_of_their_own(self):
+        def refused(*options):
+            result = subprocess.run([TAMIS, "serve", "-m", MODEL, "--port", "0", *options], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            return result.stderr
+
+        self.assertIn("cli_tiny", refused("-m", MODEL))
+        self.assertIn("--alias", refused("-m", MODEL, "-a", "one", "-a", "two", "-a", "three"))
+        self.assertIn("-md", refused("-m", OTHER, "-md", MODEL))
+        with Running("-m", str(MODEL), "-a", "one", "-a", "two") as server:
+            self.assertEqual([model["id"] for model in json.loads(server.ask("/v1/models")[1])["data"]], ["one", "two"])
 
     def test_one_model_file_may_be_missing(self):
         failed = subprocess.run([TAMIS, "serve", "-m", "nothing.gguf", "--port", "0"], capture_output=True, text=True)

@@ -31,6 +31,7 @@ Outcome read(std::string_view bytes, std::string_view cuts) {
       case RequestParser::State::done:
         if (parser.body().size() > limits.body_bytes || parser.head().headers.size() > limits.n_headers) std::abort();
         out.requests += parser.head().method + " " + parser.head().target + "\n";
+        out.requests += parser.head().query("model").value_or("") + "\n";
         for (const auto& [name, value] : parser.head().headers) out.requests += name + ":" + value + "\n";
         out.requests += parser.body() + "\n";
         parser = RequestParser(limits);

@@ -333,7 +333,7 @@ TEST(ToolCalls, TheEndOfTheOnlyCallEndsTheAnswer) {  // with parallel_tool_calls
     setup.reply = reply;
     setup.format = make_format(Dialect::openai_chat, {.id = "0123456789abcdef", .model = "tiny"});
     setup.facts = std::make_shared<RequestFacts>();
-    setup.metrics = std::make_shared<Metrics>();
+    setup.metrics = std::make_shared<ModelMetrics>();
     setup.plan = *plan;
     setup.id = "0123456789abcdef";
     const auto found = written.find(family.family);
