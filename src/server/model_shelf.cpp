@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "base/log.h"
 
@@ -41,10 +42,12 @@ ApiError load_failure(const ModelCard& card, const Error& error) {
   return out;
 }
 
-// Without memory for its answer, a request is told so by the end of its reply.
-void tell(const ModelWait& wait, ApiResult<ModelLease> outcome) {
+// Without memory for its answer, a request is told so by the end of its reply. What `wait` holds ends here, without the
+// lock.
+void tell(ModelWait& wait, ApiResult<ModelLease> outcome) {
+  const auto then = std::exchange(wait.then, nullptr);
   try {
-    wait.then(std::move(outcome));
+    then(std::move(outcome));
   } catch (const std::bad_alloc&) {
     log_warning("no memory to go on with a request");
   }
@@ -270,9 +273,8 @@ bool ModelShelf::Shelf::tell_late(std::unique_lock<std::mutex>& lock) {
     ModelWait wait = std::move(late->wait);
     stop_waiting(entry, late);
     lock.unlock();
-    tell(
-        std::move(wait),
-        tl::unexpected(come_back(is_loading ? "the model is being loaded"
+    tell(wait, tl::unexpected(come_back(is_loading
+                                            ? "the model is being loaded"
                                             : "there is no memory for this model until answers of others have ended")));
     lock.lock();
     return true;
