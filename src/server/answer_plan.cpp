@@ -47,8 +47,8 @@ void move_references(Json& schema, const std::string& place) {
 }
 
 // One call as a schema, without marks: {"name": …, "arguments": …}, as every model may write it.
-GrammarSpec call_form(const AnswerSyntax& syntax, const ToolUse& tools) {
-  const std::string key(syntax.calls->arguments_key);
+std::string call_schema(const CallSyntax& syntax, const ToolUse& tools) {
+  const std::string key(syntax.arguments_key);
   Json any = Json::array();
   for (const Json& tool : tools.offered.as_array()) {
     const Json& function = *tool.find("function");
@@ -62,10 +62,21 @@ GrammarSpec call_form(const AnswerSyntax& syntax, const ToolUse& tools) {
     any.push_back(std::move(call));
   }
   Json schema = Json::object();
-  return {GrammarSpec::Kind::json_schema, schema.set("anyOf", std::move(any)).dump()};
+  return schema.set("anyOf", std::move(any)).dump();
 }
 
 }  // namespace
+
+GrammarSpec required_calls(const Tokenizer& tokenizer, const CallSyntax& syntax, const ToolUse& tools) {
+  GrammarSpec spec{GrammarSpec::Kind::json_schema, call_schema(syntax, tools)};
+  const bool is_written = !is_control(tokenizer, syntax.begin) && !is_control(tokenizer, syntax.end);
+  if (!tools.allows_several || !tools.only.empty() || !is_written) return spec;
+  const std::string begin(syntax.begin), end(syntax.end);
+  if (syntax.several == CallSyntax::Several::repeated)
+    spec.row = {begin + "\n", "\n" + end + "\n" + begin + "\n", "\n" + end};
+  if (syntax.several == CallSyntax::Several::listed) spec.row = {begin + "[", ", ", "]" + end};
+  return spec;
+}
 
 ApiResult<AnswerPlan> plan_answer(const ServedModel& model, std::string_view prompt_end, GenerationCall& call) {
   AnswerPlan plan;
@@ -86,9 +97,9 @@ ApiResult<AnswerPlan> plan_answer(const ServedModel& model, std::string_view pro
   if (call.tools.is_required) {
     if (call.form)
       return refuse("tool_choice", fmt::format("{} says already what the answer must be", call.form_field));
-    call.form = call_form(syntax, call.tools);
+    call.form = required_calls(tokenizer, *syntax.calls, call.tools);
     call.form_field = "tool_choice";
-    parsing.max_calls = 1;
+    if (!call.form->row) parsing.max_calls = 1;
   } else if (!parsing.tools.as_array().empty() && parsing.max_calls == 1 && !syntax.calls->end.empty() &&
              syntax.calls->frame == CallSyntax::Frame::marked) {
     plan.own_stop = syntax.calls->end;  // nothing behind the call is wanted

@@ -8,6 +8,7 @@ namespace tamis {
 namespace {
 
 using Frame = CallSyntax::Frame;
+using Several = CallSyntax::Several;
 
 // More telling marks stand before those that occur in other families' templates, too.
 const std::array kCalls = {
@@ -54,13 +55,18 @@ const std::array kCalls = {
                .end = "<|END_ACTION|>",
                .ignored = {"<|START_RESPONSE|>", "<|END_RESPONSE|>"},
                .arguments_key = "parameters"},
-    CallSyntax{.family = "listed", .template_mark = "<|tool_call|>", .begin = "<|tool_call|>"},
+    CallSyntax{
+        .family = "listed", .template_mark = "<|tool_call|>", .begin = "<|tool_call|>", .several = Several::listed},
     CallSyntax{.family = "apertus",
                .template_mark = "<|tools_prefix|>",
                .begin = "<|tools_prefix|>",
                .end = "<|tools_suffix|>",
                .names_are_keys = true},
-    CallSyntax{.family = "nemotron", .template_mark = "<TOOLCALL>", .begin = "<TOOLCALL>", .end = "</TOOLCALL>"},
+    CallSyntax{.family = "nemotron",
+               .template_mark = "<TOOLCALL>",
+               .begin = "<TOOLCALL>",
+               .end = "</TOOLCALL>",
+               .several = Several::listed},
     CallSyntax{.family = "seed",
                .template_mark = "<seed:tool_call>",
                .begin = "<seed:tool_call>",
@@ -80,7 +86,8 @@ const std::array kCalls = {
                .begin = "<tool_call>",
                .end = "</tool_call>",
                .parameter_begin = "<parameter=",
-               .parameter_end = "</parameter>"},
+               .parameter_end = "</parameter>",
+               .several = Several::repeated},
     CallSyntax{.family = "llama-3",
                .template_mark = "\"parameters\": ",
                .begin = "<|python_tag|>",
@@ -90,7 +97,8 @@ const std::array kCalls = {
                .begin = "<tool_call>",
                .end = "</tool_call>",
                .parameter_begin = "<parameter=",
-               .parameter_end = "</parameter>"},
+               .parameter_end = "</parameter>",
+               .several = Several::repeated},
 };
 
 constexpr std::array kReasoning = {

@@ -23,6 +23,12 @@ struct CallSyntax {
     channels,    // the answer is a row of messages with headers (gpt-oss)
     recipients,  // the answer is a row of `NAME line-end content` (Functionary 3.2)
   };
+  // How a family writes several calls, each a JSON object of name and arguments.
+  enum class Several : uint8_t {
+    none,      // it does not, or not so
+    repeated,  // each between marks, on lines of their own
+    listed,    // all as one JSON list between marks
+  };
   std::string_view family;         // for people and tests
   std::string_view template_mark;  // what its templates hold
   Frame frame = Frame::marked;
@@ -35,6 +41,7 @@ struct CallSyntax {
   bool has_kind = false;        // before the separator may stand a kind, and after it the name, a line end
   bool names_are_keys = false;  // {NAME: ARGUMENTS}
   std::string_view arguments_key = "arguments";  // as the model was taught to write it
+  Several several = Several::none;
 };
 
 struct AnswerSyntax {

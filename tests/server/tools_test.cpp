@@ -86,6 +86,40 @@ TEST_F(ToolsTest, OpenAiCallsWholeAndStreamed) {
   EXPECT_EQ(id.size(), 9U);
 }
 
+TEST_F(ToolsTest, SeveralCallsMayBeRequired) {
+  chat_template_ = kToolTemplate;
+  n_ctx_train_ = 2048;
+  start();
+  // The end of the text never comes: call follows call, up to the limit.
+  const std::string body =
+      "{" + kHello + "," + openai_tools() + R"(,"tool_choice":"required","max_tokens":800,"seed":3,"ignore_eos":true)";
+  const Json whole = json_of(post(kChat, body + "}"));
+  const Json* const calls = first_choice(whole).find("message")->find("tool_calls");
+  ASSERT_NE(calls, nullptr) << whole.dump();
+  ASSERT_GE(calls->as_array().size(), 2U) << whole.dump();
+  for (const Json& call : calls->as_array()) EXPECT_TRUE(is_pick(*Json::parse(text_at(call, "function", "arguments"))));
+  std::vector<std::string> names, arguments;
+  for (const std::string& event : event_data(post(kChat, body + ",\"stream\":true}").body)) {
+    if (event == "[DONE]") continue;
+    const Json chunk = *Json::parse(event);
+    const Json* const deltas = first_choice(chunk).find("delta")->find("tool_calls");
+    if (deltas == nullptr) continue;
+    const auto i = static_cast<size_t>(deltas->as_array()[0].find("index")->as_int());
+    ASSERT_LE(i, names.size());
+    names.resize(std::max(names.size(), i + 1));
+    arguments.resize(names.size());
+    names[i] += text_at(deltas->as_array()[0], "function", "name");
+    arguments[i] += text_at(deltas->as_array()[0], "function", "arguments");
+  }
+  ASSERT_GE(names.size(), calls->as_array().size());  // one more may have broken off
+  for (size_t i = 0; i < calls->as_array().size(); ++i) {
+    EXPECT_EQ(names[i], text_at(calls->as_array()[i], "function", "name"));
+    EXPECT_EQ(arguments[i], text_at(calls->as_array()[i], "function", "arguments"));
+  }
+  const Json one = json_of(post(kChat, body + ",\"parallel_tool_calls\":false}"));
+  EXPECT_EQ(first_choice(one).find("message")->find("tool_calls")->as_array().size(), 1U) << one.dump();
+}
+
 TEST_F(ToolsTest, ANamedToolIsTheOneThatIsCalled) {
   n_ctx_train_ = 2048;
   start();  // a template without tools: they are spelled out
@@ -356,6 +390,55 @@ TEST(ToolCalls, TheEndOfTheOnlyCallEndsTheAnswer) {  // with parallel_tool_calls
     EXPECT_TRUE(first_choice(*answer).find("message")->find("content")->is_null()) << reply->sent.body;
   }
   EXPECT_GE(n_stopped, 11U);
+}
+
+TEST(ToolCalls, RequiredCallsAreWrittenAsTheFamilyDoes) {
+  const auto engine = test::load_tiny(test::write_tiny_model(), *make_cpu_backend());
+  const Tokenizer& tokenizer = *engine->tokenizer();
+  auto call = parse_chat_completion(*Json::parse("{" + kHello + "," + openai_tools() + "}"), {.n_vocab = 100});
+  ASSERT_TRUE(call) << call.error().message;
+  size_t n_several = 0;
+  for (CallSyntax family : call_syntaxes()) {
+    SCOPED_TRACE(family.family);
+    const auto object = [&](std::string_view name, std::string_view choice) {
+      return fmt::format(R"({{"name": "{}", "{}": {{"a": "{}"}}}})", name, family.arguments_key, choice);
+    };
+    const std::string one = object("pick", "x"), two = object("drop", "y");
+    ToolUse tools = call->tools;
+    const auto spec = required_calls(tokenizer, family, tools);
+    EXPECT_EQ(spec.row.has_value(), family.several != CallSyntax::Several::none);
+    tools.allows_several = false;
+    EXPECT_FALSE(required_calls(tokenizer, family, tools).row);
+    tools = {.offered = tools.offered, .is_required = true, .only = "pick"};
+    EXPECT_FALSE(required_calls(tokenizer, family, tools).row);
+    if (!spec.row) {
+      EXPECT_TRUE(Grammar::from_json_schema(spec.text)->matches(one));
+      continue;
+    }
+    ++n_several;
+    const auto grammar = Grammar::from_json_row(spec.text, *spec.row);
+    ASSERT_TRUE(grammar) << grammar.error().to_string();
+    for (const std::string& all :
+         {one, one + spec.row->between + two, one + spec.row->between + one + spec.row->between + two}) {
+      const std::string text = spec.row->before + all + spec.row->after;
+      EXPECT_TRUE(grammar->matches(text)) << text;
+      EXPECT_FALSE(grammar->matches(all)) << all;
+      const AnswerParserSetup setup{.syntax = {.calls = &family, .reasoning = {}}, .tools = call->tools.offered};
+      AnswerParser parser(setup);
+      std::string read;
+      for (auto pieces : {parser.push(text), parser.finish()})
+        for (const AnswerPiece& piece : pieces)
+          read += piece.kind == AnswerPiece::Kind::call_end ? (piece.is_whole ? ";" : "?") : piece.text;
+      std::string expected;
+      for (size_t at = all.find("\"name\": \""); at != std::string::npos; at = all.find("\"name\": \"", at + 1))
+        expected += all.substr(at + 9, 4) + all.substr(all.find("{\"a\"", at), 10) + ";";
+      EXPECT_EQ(read, expected) << text;
+    }
+    EXPECT_FALSE(grammar->matches(spec.row->before + spec.row->after));
+    family.begin = "<|end|>";  // a control token: no text can be it
+    EXPECT_FALSE(required_calls(tokenizer, family, call->tools).row);
+  }
+  EXPECT_GE(n_several, 4U);
 }
 
 TEST(ToolCalls, MalformedConversationsAreNamed) {

@@ -236,6 +236,16 @@ TEST(JsonSchema, DescribesTexts) {
   for (const Case& c : cases) check(c, schema(c.grammar));
 }
 
+TEST(JsonSchema, ValuesInARow) {
+  const auto grammar = Grammar::from_json_row(R"({"enum":[1,"a"]})", {"<", "|", ">"});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  check({"a row", {"<1>", "<\"a\">", "<1|\"a\"|1>"}, {"", "<>", "1", "<1", "<1|>", "<|1>", "<1>|<1>", "<1|1>>"}},
+        *grammar);
+  const auto refused = Grammar::from_json_row(R"({"not":{}})", {"<", "|", ">"});
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.starts_with("schema, #")) << refused.error().message;
+}
+
 TEST(JsonSchema, NamesTheKeywordItCannotKeep) {
   const std::pair<std::string, std::string> cases[] = {
       {"{\"type\":\"array\",\"uniqueItems\":true}", "#/uniqueItems: the keyword \"uniqueItems\" is not supported"},

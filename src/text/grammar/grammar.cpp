@@ -41,20 +41,45 @@ Result<Grammar> Grammar::from_regex(std::string_view pattern, const Limits& limi
   return grammar;
 }
 
-Result<Grammar> Grammar::from_parsed_schema(const Json& schema, const Limits& limits) {
-  auto grammar = compile([&](GrammarSource& source) { return parse_json_schema(schema, source); }, limits);
+namespace {
+
+Result<Json> read_schema(std::string_view text, const Limits& limits) {
+  if (text.size() > limits.grammar_bytes) {
+    return fail(ErrorCode::invalid_argument, "schema: got {} bytes, expected at most {}", text.size(),
+                limits.grammar_bytes);
+  }
+  auto json = Json::parse(text, limits.json_depth);
+  if (!json) return fail(ErrorCode::invalid_argument, "schema: {}", json.error().message);
+  return json;
+}
+
+Result<Grammar> named_as_schema(Result<Grammar> grammar) {
   if (!grammar && !grammar.error().message.starts_with("schema")) grammar.error().message.insert(0, "schema, #: ");
   return grammar;
 }
 
+}  // namespace
+
+Result<Grammar> Grammar::from_parsed_schema(const Json& schema, const Limits& limits) {
+  return named_as_schema(compile([&](GrammarSource& source) { return parse_json_schema(schema, source); }, limits));
+}
+
 Result<Grammar> Grammar::from_json_schema(std::string_view schema, const Limits& limits) {
-  if (schema.size() > limits.grammar_bytes) {
-    return fail(ErrorCode::invalid_argument, "schema: got {} bytes, expected at most {}", schema.size(),
-                limits.grammar_bytes);
-  }
-  auto json = Json::parse(schema, limits.json_depth);
-  if (!json) return fail(ErrorCode::invalid_argument, "schema: {}", json.error().message);
-  return from_parsed_schema(*json, limits);
+  TAMIS_TRY(const Json json, read_schema(schema, limits));
+  return from_parsed_schema(json, limits);
+}
+
+Result<Grammar> Grammar::from_json_row(std::string_view schema, const JsonRow& row, const Limits& limits) {
+  TAMIS_TRY(const Json json, read_schema(schema, limits));
+  const auto parse = [&](GrammarSource& source) -> Result<RuleId> {
+    TAMIS_TRY(const RuleId value, parse_json_schema(json, source));
+    const PartId next = source.sequence({source.literal(row.between), source.reference(value)});
+    const RuleId root = source.add_rule("a row of values");
+    source.define(root, source.sequence({source.literal(row.before), source.reference(value),
+                                         source.repeat(next, 0, kUnbounded), source.literal(row.after)}));
+    return root;
+  };
+  return named_as_schema(compile(parse, limits));
 }
 
 Result<Grammar> Grammar::json_object() {
@@ -109,7 +134,9 @@ Result<std::shared_ptr<const TokenMasks>> GrammarCache::get(const GrammarSpec& s
     switch (spec.kind) {
       case GrammarSpec::Kind::gbnf: return Grammar::from_gbnf(spec.text, limits_);
       case GrammarSpec::Kind::regex: return Grammar::from_regex(spec.text, limits_);
-      case GrammarSpec::Kind::json_schema: return Grammar::from_json_schema(spec.text, limits_);
+      case GrammarSpec::Kind::json_schema:
+        return spec.row ? Grammar::from_json_row(spec.text, *spec.row, limits_)
+                        : Grammar::from_json_schema(spec.text, limits_);
       case GrammarSpec::Kind::json_object: break;
     }
     return Grammar::json_object();

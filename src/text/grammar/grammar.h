@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,12 @@ namespace tamis {
 struct GrammarAutomaton;  // automaton.h
 class GrammarSource;      // ir.h
 
+// What stands around and between JSON values that follow each other.
+struct JsonRow {
+  std::string before, between, after;
+  friend bool operator==(const JsonRow&, const JsonRow&) = default;
+};
+
 // A compiled grammar; immutable, cheap to copy. Every position it can reach can be completed: no dead ends.
 class Grammar {
  public:
@@ -41,6 +48,8 @@ class Grammar {
   // nothing satisfies), naming its JSON pointer.
   static Result<Grammar> from_parsed_schema(const Json& schema, const Limits& limits = {});
   static Result<Grammar> from_json_schema(std::string_view schema, const Limits& limits = {});
+  // One or more values of a schema: `before` VALUE `between` VALUE … `after`. Errors: as from_json_schema().
+  static Result<Grammar> from_json_row(std::string_view schema, const JsonRow& row, const Limits& limits = {});
   // Any JSON object.
   static Result<Grammar> json_object();
 
@@ -146,7 +155,8 @@ void apply_token_mask(std::span<float> logits, std::span<const uint32_t> bits);
 struct GrammarSpec {
   enum class Kind : uint8_t { gbnf, regex, json_schema, json_object };
   Kind kind = Kind::json_object;
-  std::string text;  // "" for json_object
+  std::string text;                 // "" for json_object
+  std::optional<JsonRow> row = {};  // json_schema: one or more such values, so written
   friend bool operator==(const GrammarSpec&, const GrammarSpec&) = default;
 };
 
