@@ -142,10 +142,11 @@ TEST_F(ServerFaults, B25_WhoEndsItsSideHasLeft) {
   start();
   const auto stopper = hold_steps(*model_->scheduler);
   Client client(server_->port());
-  ASSERT_TRUE(client.send(json_post("/v1/completions", R"({"prompt":"a","max_tokens":5})")));
+  ASSERT_TRUE(client.send(json_post("/v1/completions", R"({"prompt":"a","max_tokens":400,"ignore_eos":true})")));
   ASSERT_TRUE(eventually([&] { return model_->scheduler->sequences().size() == 2; }));
   client.end_sending();
   EXPECT_TRUE(client.is_closed_within(test::milliseconds(10000)));
+  EXPECT_EQ(get("/health").status, 200);  // the thread that has closed it has done with it
   stopper->let_go();
   EXPECT_TRUE(eventually([&] { return model_->scheduler->stats().n_cancelled == 1; }));
 }
