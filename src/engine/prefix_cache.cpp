@@ -82,14 +82,37 @@ void PrefixCache::note_evicted(uint64_t hash) {
 
 bool PrefixCache::evict() {
   if (leaves_.empty()) return false;
-  Block* const block = leaves_.begin()->second;
-  leaves_.erase(leaves_.begin());
-  Block& parent = *block->parent;
-  note_evicted(block->hash);
-  const auto [begin, end] = blocks_.equal_range(block->hash);
-  blocks_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second.get() == block; }));
-  --n_unused_;
+  Block& block = *leaves_.begin()->second;
+  note_evicted(block.hash);
+  drop(block);
   ++n_evicted_;
+  return true;
+}
+
+size_t PrefixCache::forget(std::span<const TokenId> tokens, std::string_view salt) {
+  const auto root = roots_.find(std::string(salt));
+  if (root == roots_.end()) return 0;
+  std::vector<Block*> chain;
+  const Block* end = root->second.get();
+  for (; tokens.size() >= kBlockTokens; tokens = tokens.subspan(kBlockTokens)) {
+    Block* const block = find(*end, tokens.first(kBlockTokens));
+    if (block == nullptr) break;
+    chain.push_back(block);
+    end = block;
+  }
+  size_t n = 0;
+  for (; !chain.empty() && chain.back()->n_users == 0 && chain.back()->n_children == 0; chain.pop_back(), ++n)
+    drop(*chain.back());
+  return n;
+}
+
+// Requires: held by nobody, followed by none.
+void PrefixCache::drop(Block& leaf) {
+  Block& parent = *leaf.parent;
+  leaves_.erase({leaf.last_use, &leaf});
+  const auto [begin, end] = blocks_.equal_range(leaf.hash);
+  blocks_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second.get() == &leaf; }));
+  --n_unused_;
   if (--parent.n_children == 0) {
     if (parent.parent == nullptr) {
       drop_root_if_idle(static_cast<Root&>(parent));
@@ -97,7 +120,6 @@ bool PrefixCache::evict() {
       leaves_.emplace(parent.last_use, &parent);
     }
   }
-  return true;
 }
 
 PrefixChain::PrefixChain(PrefixCache& cache, std::string_view salt)

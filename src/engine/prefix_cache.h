@@ -50,6 +50,9 @@ class PrefixCache {
   // Forgets the block that was not used for the longest time among those that no chain holds and no block follows.
   // False: there is none.
   bool evict();
+  // Forgets the blocks that `tokens` begin with under a salt, from the last of them up to one that a chain holds or a
+  // block follows. Returns how many.
+  size_t forget(std::span<const TokenId> tokens, std::string_view salt);
 
  private:
   friend class PrefixChain;
@@ -72,6 +75,7 @@ class PrefixCache {
   void hold(Block& block);
   void let_go(Block& block);
   void drop_root_if_idle(Root& root);
+  void drop(Block& leaf);
   uint64_t hash_of(const Block& parent, std::span<const TokenId> tokens) const;
   bool was_evicted(uint64_t hash) const { return evicted_.contains(hash); }
   void note_evicted(uint64_t hash);

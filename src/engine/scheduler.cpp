@@ -285,7 +285,10 @@ bool Scheduler::Loop::drain(double seconds) {
 
 bool Scheduler::Loop::wait_for_work() {
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return is_stopping_ || !inbox_.empty() || !requests_.empty(); });
+  do {
+    wake_.wait(lock, [this] { return is_stopping_ || !errands_.empty() || !inbox_.empty() || !requests_.empty(); });
+    run_errands(lock);
+  } while (!is_stopping_ && inbox_.empty() && requests_.empty());
   requests_.reserve(requests_.size() + inbox_.size());
   while (!inbox_.empty()) {  // one by one: where memory ends, the rest stays
     const std::shared_ptr<Request>& request = inbox_.front();
@@ -301,7 +304,7 @@ bool Scheduler::Loop::wait_for_work() {
 
 bool Scheduler::Loop::has_arrivals() const {
   const std::lock_guard lock(mutex_);
-  return is_stopping_ || !inbox_.empty();
+  return is_stopping_ || !errands_.empty() || !inbox_.empty();
 }
 
 void Scheduler::Loop::run() {

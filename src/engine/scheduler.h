@@ -218,6 +218,23 @@ class Scheduler {
   std::vector<SequenceInfo> sequences() const;  // as of the last step's end, in order of arrival
   double retry_after_seconds() const;           // as a refused request would be told now
 
+  // --- stored blocks of keys and values (engine/prefix_cache.h), for what keeps them elsewhere (engine/kv_file.h).
+  // Each of these waits for the end of a step, and keeps the next one waiting while it copies. Errors: out_of_memory;
+  // cancelled when the scheduler ends.
+
+  // Pages of the blocks that `tokens` begin with under a salt, one after another, from number first_block on: as many
+  // as are stored without a gap, n_most of them at most.
+  Result<std::vector<std::byte>> copy_stored(std::span<const TokenId> tokens, std::string_view salt, size_t first_block,
+                                             size_t n_most);
+  // Stores `pages` as those blocks, in place of what was not used for the longest time, as far as there is room and
+  // the blocks before are stored. Returns how many of the tokens are stored then, from the first on. Requires: pages
+  // computed by this engine (kv_fingerprint).
+  Result<size_t> store(std::span<const TokenId> tokens, std::string_view salt, size_t first_block,
+                       std::span<const std::byte> pages);
+  // Forgets the blocks of `tokens`, from the last to the first that something else goes on behind or uses now. Returns
+  // how many tokens are forgotten.
+  Result<size_t> forget_stored(std::span<const TokenId> tokens, std::string_view salt);
+
   // Refuses new requests from now on, and at the next step those that have not been taken up: they end as busy.
   void refuse_waiting();
 

@@ -1,10 +1,12 @@
 // The step loop behind a Scheduler: what requests there are, who takes part in a step, and what becomes of it. Private
 // to the scheduler. scheduler.cpp is what callers see of it, scheduler_plan.cpp chooses a step's tokens and their
 // pages, scheduler_spill.cpp moves pages to a file and back, scheduler_step.cpp computes the step and tells the
-// listeners.
+// listeners, scheduler_stored.cpp is what others may do with stored pages between steps.
 #pragma once
 
 #include <condition_variable>
+#include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -34,6 +36,11 @@ class Scheduler::Loop {
   double retry_after_seconds() const;
   void refuse_waiting();
   bool drain(double seconds);
+  Result<std::vector<std::byte>> copy_stored(std::span<const TokenId> tokens, std::string_view salt, size_t first_block,
+                                             size_t n_most);
+  Result<size_t> store(std::span<const TokenId> tokens, std::string_view salt, size_t first_block,
+                       std::span<const std::byte> pages);
+  Result<size_t> forget_stored(std::span<const TokenId> tokens, std::string_view salt);
   uint32_t n_ctx() const { return n_ctx_; }
   const Engine& engine() const { return *engine_; }
 
@@ -50,11 +57,21 @@ class Scheduler::Loop {
   double retry_after_locked() const;
   KvCache make_cache() const;
 
+  // --- between steps (scheduler_stored.cpp)
+  struct Errand {
+    const std::function<void()>* what = nullptr;
+    Status status;
+    bool is_done = false;
+  };
+  // Has the step thread do it, and waits. Errors: out_of_memory; cancelled when the thread ends.
+  Status between_steps(const std::function<void()>& what);
+  void run_errands(std::unique_lock<std::mutex>& lock);
+
   // --- the step thread (scheduler.cpp)
   void run();
   Result<std::shared_ptr<Request>> make_request(GenerateRequest params, std::shared_ptr<GenerateListener> listener);
   bool wait_for_work();
-  bool has_arrivals() const;  // or the end
+  bool has_arrivals() const;  // or errands, or the end
   void publish_stats();
 
   // --- the step thread: who takes part (scheduler_plan.cpp)
@@ -137,7 +154,8 @@ class Scheduler::Loop {
 
   // Everybody's.
   mutable std::mutex mutex_;
-  std::condition_variable wake_, ended_;
+  std::condition_variable wake_, ended_, errand_done_;
+  std::deque<Errand*> errands_;
   std::vector<std::shared_ptr<Request>> inbox_;
   std::unordered_map<RequestId, std::shared_ptr<Request>> open_;
   RequestId last_id_ = 0;

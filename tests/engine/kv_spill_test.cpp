@@ -5,11 +5,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "base/rng.h"
 #include "base/thread_pool.h"
 #include "cpu/backend.h"
+#include "tests/base/full_disk.h"
 #include "tests/engine/schedule_helper.h"
 #include "tests/engine/tiny_model.h"
 
@@ -25,6 +24,7 @@ namespace {
 
 using test::Answer;
 using test::Collector;
+using test::FullDisk;
 using test::greedy;
 using test::submit;
 using State = SpilledPages::State;
@@ -43,76 +43,6 @@ std::vector<KvPage> pages_of(KvPagePool& pool, size_t n, char first) {
 void finish(KvSpill& spill) {
   while (spill.is_busy()) spill.wait();
   spill.collect();
-}
-
-// No file may become longer than so many bytes while this lives: a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t n_bytes) {
-    ::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{n_bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-TEST(KvSpill, PagesComeBackAsTheyWere) {
-  KvPagePool pool(kPageBytes, 10);
-  auto spill = KvSpill::create(testing::TempDir(), kPageBytes, 8);
-  ASSERT_TRUE(spill.has_value()) << spill.error().to_string();
-  auto spilled = (*spill)->write(pages_of(pool, 5, 'a'), 3, 250);
-  ASSERT_NE(spilled, nullptr);
-  EXPECT_EQ((*spill)->n_leaving(), 5u);
-  EXPECT_EQ(pool.n_used(), 5u) << "held while they are written";
-  finish(**spill);
-  EXPECT_EQ((*spill)->state(*spilled), State::stored);
-  EXPECT_EQ((*spill)->n_leaving(), 0u);
-  EXPECT_EQ((*spill)->n_stored(), 5u);
-  EXPECT_EQ(pool.n_used(), 0u);
-  EXPECT_EQ((*spill)->write(pages_of(pool, 4, 'k'), 0, 100), nullptr) << "no room for four more";
-
-  std::vector<KvPage> back = pages_of(pool, 3, 'x');
-  (*spill)->read(*spilled, back);
-  finish(**spill);
-  EXPECT_EQ((*spill)->state(*spilled), State::restored);
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(back[i].use_count(), 1) << "nobody else holds it";
-    const auto* const bytes = reinterpret_cast<const char*>(back[i].get());
-    EXPECT_EQ(std::count(bytes, bytes + kPageBytes, static_cast<char>('c' + i)), static_cast<long>(kPageBytes));
-  }
-  EXPECT_EQ((*spill)->n_written(), 5u);
-  EXPECT_EQ((*spill)->n_restored(), 3u);
-  spilled = nullptr;
-  (*spill)->collect();
-  EXPECT_EQ((*spill)->n_stored(), 0u);
-  EXPECT_GT((*spill)->seconds_for(10), 0);
-}
-
-TEST(KvSpill, WhoLeavesWhileItIsWrittenLeavesNothing) {
-  KvPagePool pool(kPageBytes, 100);
-  auto spill = KvSpill::create(testing::TempDir(), kPageBytes, 60);
-  ASSERT_TRUE(spill.has_value());
-  for (int round = 0; round < 50; ++round) {
-    std::vector<std::shared_ptr<SpilledPages>> several;
-    for (int i = 0; i < 6; ++i) several.push_back((*spill)->write(pages_of(pool, 1 + i, 'a'), 0, 1));
-    several.erase(several.begin() + round % 5);
-    finish(**spill);
-    for (const auto& spilled : several) EXPECT_EQ((*spill)->state(*spilled), State::stored);
-    EXPECT_EQ((*spill)->n_stored(), 21u - (1 + static_cast<size_t>(round) % 5));
-    several.clear();
-    (*spill)->collect();
-    EXPECT_EQ((*spill)->n_stored(), 0u);
-    EXPECT_EQ(pool.n_used(), 0u);
-  }
-  (*spill)->write(pages_of(pool, 40, 'a'), 0, 1);
-  spill->reset();  // in the middle of it
-  EXPECT_EQ(pool.n_used(), 0u);
 }
 
 // Whoever says something on stderr waits from now on until let_go().

@@ -43,6 +43,35 @@ TEST(PrefixCache, FindsWhatBeginsAlikeAndNothingElse) {
   EXPECT_EQ(cache.n_unused(), cache.n_blocks());
 }
 
+TEST(PrefixCache, ForgetsWhatNothingElseNeeds) {
+  PrefixCache cache(1);
+  store(cache, {1, 2, 3, 4});
+  store(cache, {1, 2, 5});
+  store(cache, {1}, "salt");
+  const auto tokens = [](const std::vector<TokenId>& path) {
+    std::vector<TokenId> out;
+    for (const TokenId id : path) out.insert(out.end(), kBlock, id);
+    out.push_back(9);  // the beginning of a block
+    return out;
+  };
+  EXPECT_EQ(cache.forget(tokens({1, 2, 3, 4}), "other"), 0u);
+  EXPECT_EQ(cache.forget(tokens({1, 2, 3, 4, 6}), ""), 2u) << "up to where something else goes on";
+  EXPECT_EQ(found(cache, {1, 2, 3}), 2u);
+  {
+    PrefixChain user(cache, "");
+    for (const TokenId id : {1, 2}) user.follow(block(id));
+    EXPECT_EQ(cache.forget(tokens({1, 2, 5}), ""), 1u) << "up to what is in use";
+    EXPECT_EQ(cache.forget(tokens({1, 2}), ""), 0u);
+    EXPECT_EQ(user.miss(block(5)), CacheMiss::diverged) << "none that gave way";
+  }
+  EXPECT_EQ(cache.forget(tokens({1, 2}), ""), 2u);
+  EXPECT_EQ(cache.n_blocks(), 1u);
+  EXPECT_EQ(cache.n_unused(), 1u);
+  EXPECT_EQ(cache.n_evicted(), 0u);
+  EXPECT_TRUE(cache.evict());
+  EXPECT_FALSE(cache.evict());
+}
+
 TEST(PrefixCache, WhatIsStoredTwiceIsOnePage) {
   PrefixCache cache(1);
   PrefixChain a(cache, ""), b(cache, "");
