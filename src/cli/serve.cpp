@@ -49,6 +49,12 @@ Result<server::ServerOptions> server_options(const Args& args) {
                                                                         : server::AccessLog::off;
   TAMIS_TRY_STATUS(check_exposure(options.http.host, !options.keys.empty(), args.flag("--insecure")));
   options.request_timeout_seconds = args.real("--request-timeout");
+  if (args.has("--slot-save-bytes") && !args.has("--slot-save-path"))
+    return fail(ErrorCode::invalid_argument, "--slot-save-bytes: needs --slot-save-path");
+  options.slot_save_dir = args.text("--slot-save-path");
+  if (args.has("--slot-save-bytes")) {
+    TAMIS_TRY(options.slot_save_bytes, parse_size(args.text("--slot-save-bytes")));
+  }
   options.is_strict_model = args.flag("--strict-model");
   options.load_timeout_seconds = args.real("--queue-timeout");
   options.version = kVersion;

@@ -42,7 +42,7 @@ std::vector<OptionSpec> repeatable_models() {
   return options;
 }
 
-std::vector<OptionSpec> guess_and_spill_options() {
+std::vector<OptionSpec> guess_and_disk_options() {
   return {
       {.names = "--spec",
        .kind = OptionKind::text,
@@ -64,6 +64,14 @@ std::vector<OptionSpec> guess_and_spill_options() {
        .kind = OptionKind::text,
        .value_name = "SIZE",
        .help = "of that file at most; default: 4 × --kv-bytes"},
+      {.names = "--slot-save-path",
+       .kind = OptionKind::text,
+       .value_name = "DIR",
+       .help = "let clients keep conversations in files there: POST /slots/ID?action=save, restore or erase"},
+      {.names = "--slot-save-bytes",
+       .kind = OptionKind::text,
+       .value_name = "SIZE",
+       .help = "of all those files at most; default: 4 × --kv-bytes"},
   };
 }
 
@@ -107,7 +115,7 @@ std::vector<OptionSpec> serve_options() {
                   "memory for keys and values of all sequences, such as 2G; default: four contexts, at most half of "
                   "what is free"},
          } +
-         guess_and_spill_options() +
+         guess_and_disk_options() +
          std::vector<OptionSpec>{
              number("--itl-target-ms", "250", 1, 60000, "longest time wanted between two tokens of an answer"),
              number("--max-batched-tokens", "", 1, 65536, "most tokens of one step; default: -b"),

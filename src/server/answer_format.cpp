@@ -54,6 +54,7 @@ class NativeFormat : public AnswerFormat {
     out.set("tokens_predicted", uint64_t{report.n_generated}).set("tokens_evaluated", uint64_t{report.n_prompt});
     out.set("tokens_cached", uint64_t{report.n_cached}).set("seed", choice.end.seed);
     if (facts_.has_logprobs) out.set("completion_probabilities", std::move(probabilities));
+    if (facts_.slot) out.set("id_slot", *facts_.slot);
     return out.set("timings", timings_json(report));
   }
 

@@ -35,6 +35,7 @@ struct AnswerFacts {
   size_t n_prompt = 0;
   std::string echoed;  // text before every choice's
   bool includes_usage = false, has_logprobs = false, returns_tokens = false;
+  std::optional<uint32_t> slot;    // llama-server: its conversation, where those can be kept
   Json repeated = Json::object();  // fields of the request that the answer says again
 };
 

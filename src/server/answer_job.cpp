@@ -7,6 +7,7 @@ namespace tamis::server {
 
 AnswerJob::AnswerJob(Setup setup)
     : setup_(std::move(setup)),
+      kept_(setup_.prompt),
       last_token_(setup_.n_choices),
       choices_(setup_.is_stream ? 0 : setup_.n_choices),
       n_calls_(setup_.n_choices) {
@@ -25,6 +26,7 @@ void AnswerJob::on_token(const TokenEvent& event) {
   if (last.time_since_epoch().count() != 0)
     setup_.metrics->on_token_gap(std::chrono::duration<double>(now - last).count());
   last = now;
+  if (setup_.keep && event.choice_idx == 0) kept_.push_back(event.id);
   push(AnswerToken{
       event.choice_idx, event.id, std::string(event.text), {}, event.logprob, {event.top.begin(), event.top.end()}});
 }
@@ -42,6 +44,7 @@ void AnswerJob::on_choice_end(const ChoiceEnd& event) {
 
 void AnswerJob::on_end(const RequestReport& report) {
   setup_.metrics->on_report(report, ends_);
+  if (setup_.keep && report.failure == nullptr) setup_.keep(std::move(kept_));
   End end{report, std::nullopt};
   if (report.failure != nullptr) end.failure = from_failure(*report.failure);
   end.report.failure = nullptr;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <variant>
@@ -28,6 +29,10 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
     std::shared_ptr<const void> hold;  // on the model (model_shelf.h)
     AnswerPlan plan;
     std::string id;  // of the request, which those of calls are made from
+    // Gets the tokens of the first choice, `prompt` first, when the answer ends; null: nobody wants them. Called by the
+    // step thread.
+    std::function<void(std::vector<TokenId> tokens)> keep;
+    std::vector<TokenId> prompt;  // with keep
   };
   explicit AnswerJob(Setup setup);
 
@@ -55,6 +60,7 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
   const Setup setup_;
 
   // of the step thread
+  std::vector<TokenId> kept_;                                      // with keep
   std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each choice
   std::vector<GenerationEnd> ends_;
 

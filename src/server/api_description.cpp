@@ -80,6 +80,9 @@ constexpr FieldDoc kFieldDocs[] = {
     {"", "thinking", R"({"type":["object","null"]})", "Whether the model reasons first, and for how long."},
     {"", "reasoning_format", R"({"enum":["auto","deepseek","none",null]})", "Whether reasoning stands apart."},
     {"", "stream", "", "The answer comes piece by piece."},
+    {"", "id_slot", "", "Which conversation it is, for /slots/{id_slot}; -1: any."},
+    {"/slots/", "filename", R"({"type":"string","pattern":"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"})",
+     "The session's name; erase needs none."},
     {"", "seed", "", "The same seed and request give the same answer; -1 draws one."},
     {"", "n", "", "Answers to the same prompt."},
     {"", "priority", "", "Larger is sooner."},
@@ -225,20 +228,10 @@ Json responses(const ApiOperation& operation) {
   return out.set("200", std::move(good)).set("default", std::move(bad));
 }
 
-Json parameters(std::string_view path) {
-  Json list = Json::array();
-  const size_t open = path.find('{');
-  if (open == std::string_view::npos) return list;
-  Json parameter = Json::object();
-  parameter.set("name", path.substr(open + 1, path.size() - open - 2)).set("in", "path").set("required", true);
-  list.push_back(parameter.set("schema", typed("string", true)));
-  return list;
-}
-
 Json operation_json(const ApiOperation& operation, const CallLimits& limits) {
   Json out = Json::object();
   out.set("summary", operation.about);
-  if (Json list = parameters(operation.path); !list.as_array().empty()) out.set("parameters", std::move(list));
+  if (!operation.parameters.empty()) out.set("parameters", Json::parse(operation.parameters).value_or(Json::array()));
   if (operation.is_public) out.set("security", Json(Json::Array{Json::object()}));
   if (operation.read) {
     Json body = Json::object();

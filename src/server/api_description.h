@@ -17,6 +17,7 @@ struct ApiOperation {
   std::string_view answer_type;  // media type of the whole answer, "application/json" mostly
   std::string_view stream_type;  // of a streamed one; "": there is none
   bool is_public = false;        // no key is asked for
+  std::string_view parameters;   // of path and query, a JSON array of OpenAPI's; "": none
   // Reads a body as the route does; empty: the route has no body.
   std::function<void(const Json& body, const CallLimits& limits)> read;
 };

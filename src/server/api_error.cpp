@@ -20,6 +20,7 @@ std::string_view type_of(int status) {
     case 500: return "server_error";
     case 501: return "not_implemented_error";
     case 503: return "overloaded_error";
+    case 507: return "storage_error";
     default: return "invalid_request_error";
   }
 }

@@ -21,6 +21,7 @@ struct CallLimits {
   uint32_t n_ctx = 0;        // of one sequence
   uint32_t max_choices = 1;  // of one request
   uint32_t n_embd = 0;       // numbers of an embedding
+  uint32_t n_slots = 0;      // names of conversations
 };
 
 // Tools that an answer may call.
@@ -51,6 +52,7 @@ struct GenerationCall {
   bool includes_usage = false;  // OpenAI: a stream's last chunk tells it
   bool echoes_prompt = false;   // OpenAI completions
   bool returns_tokens = false;  // llama-server: ids beside the text
+  int64_t slot = -1;            // llama-server: which conversation it is; -1: any
 
   std::optional<GrammarSpec> form;  // what the answer must be; none = anything
   std::string form_field;           // that asked for it

@@ -42,6 +42,10 @@ void read_chat(Fields& fields, GenerationCall& call) {
 }
 
 // "prompt": a text, token ids, or an array of one of these.
+void read_slot(Fields& fields, const CallLimits& limits, GenerationCall& call) {
+  fields.integer("id_slot", -1, int64_t{limits.n_slots} - 1, call.slot);
+}
+
 void read_prompt(Fields& fields, const CallLimits& limits, GenerationCall& call) {
   const Json* prompt = fields.any("prompt");
   if (prompt == nullptr) return fields.fail("prompt", "is missing");
@@ -84,6 +88,7 @@ ApiResult<GenerationCall> parse_chat_completion(const Json& body, const CallLimi
   const Json* const modalities = fields.array("modalities");
   if (modalities != nullptr && *modalities != Json(Json::Array{Json("text")}))
     fields.fail("modalities", "only [\"text\"] is supported");
+  read_slot(fields, limits, call);
   accept_openai_inert(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
@@ -106,6 +111,7 @@ ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimi
   if (call.echoes_prompt && request.has_logprobs) fields.fail("echo", "with logprobs is not supported yet");
   fields.only("best_of", Json(int64_t{request.n_choices}), "only best_of = n is supported");
   fields.unsupported("suffix");
+  read_slot(fields, limits, call);
   read_form(fields, call);
   accept_openai_inert(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
@@ -127,7 +133,7 @@ ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLi
                          request.n_top_logprobs > 0;
   fields.boolean("return_tokens", call.returns_tokens);
   fields.accept_inert({"cache_prompt", "n_keep", "timings_per_token"});  // prompts are always cached, nothing is cut
-  fields.only("id_slot", Json(-1), "sequences have no fixed slots here; leave it out");
+  read_slot(fields, limits, call);
   fields.only("n_discard", Json(0), "nothing is ever discarded from a prompt");
   read_form(fields, call);
   TAMIS_API_TRY_STATUS(fields.finish());

@@ -63,7 +63,7 @@ ApiResult<void> check_length(const ServedModel& model, const std::string& field,
 
 CallLimits limits_of(const ServedModel& model) {
   return {model.engine->model().n_vocab(), model.scheduler->n_ctx(),
-          std::min(model.max_seqs, GenerateRequest::kMaxChoices), model.engine->model().hyper.n_embd};
+          std::min(model.max_seqs, GenerateRequest::kMaxChoices), model.engine->model().hyper.n_embd, model.max_seqs};
 }
 
 ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call) {

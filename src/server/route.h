@@ -14,6 +14,7 @@ struct Server::Route {
   Parse parse = nullptr;
   Read read = nullptr;  // with work or begin: the part of it that reads the body
   std::string_view about;
+  std::string_view parameters;             // of path and query, as ApiOperation has them
   Dialect dialect = Dialect::openai_chat;  // with parse
 };
 

@@ -5,11 +5,12 @@
 #include "server/fields.h"
 #include "server/page.h"
 #include "server/route.h"
+#include "server/sessions.h"
 
 namespace tamis::server {
 namespace {
 
-constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr std::string_view kModelPrefix = "/v1/models/", kSlotPrefix = "/slots/";
 constexpr size_t kMaxPieces =
     size_t{1} << 20;  // of one answer of /tokenize: each takes some 200 bytes until it is sent
 
@@ -195,8 +196,23 @@ std::vector<Server::Route> Server::generating_routes() {
 }
 
 const Server::Route& Server::model_route() {
+  static const Route row{.method = "GET",
+                         .path = "/v1/models/{model}",
+                         .quick = &Server::one_model,
+                         .about = "The model of that name.",
+                         .parameters = R"([{"name":"model","in":"path","required":true,"schema":{"type":"string"}}])"};
+  return row;
+}
+
+const Server::Route& Server::slot_route() {
   static const Route row{
-      .method = "GET", .path = "/v1/models/{model}", .quick = &Server::one_model, .about = "The model of that name."};
+      .method = "POST",
+      .path = "/slots/{id_slot}",
+      .begin = &Server::session,
+      .read = [](const Json& body, const CallLimits&) { (void)parse_session(body); },
+      .about = "llama-server: a conversation into a file, and back.",
+      .parameters = R"([{"name":"id_slot","in":"path","required":true,"schema":{"type":"integer","minimum":0}},
+        {"name":"action","in":"query","required":true,"schema":{"enum":["save","restore","erase"]}}])"};
   return row;
 }
 
@@ -205,13 +221,19 @@ const Server::Route* Server::find_route(std::string_view method, std::string_vie
     if (route.path == path && route.method == method) return &route;
   static const Route page{.method = "GET", .path = "/", .is_public = true, .quick = &Server::page};
   if (method == page.method && find_page_file(path) != nullptr) return &page;
-  const Route& one = model_route();
-  const bool is_one_model = path.starts_with(kModelPrefix) && path.size() > kModelPrefix.size();
-  return is_one_model && method == one.method ? &one : nullptr;
+  const auto is_one_of = [&](std::string_view prefix) {
+    return path.starts_with(prefix) && path.size() > prefix.size();
+  };
+  if (method == model_route().method && is_one_of(kModelPrefix)) return &model_route();
+  return method == slot_route().method && is_one_of(kSlotPrefix) ? &slot_route() : nullptr;
 }
 
 ApiOperation Server::operation_of(const Route& route) {
-  ApiOperation out{.method = route.method, .path = route.path, .about = route.about, .is_public = route.is_public};
+  ApiOperation out{.method = route.method,
+                   .path = route.path,
+                   .about = route.about,
+                   .is_public = route.is_public,
+                   .parameters = route.parameters};
   out.answer_type = route.path == "/metrics" ? "text/plain" : "application/json";
   if (route.read != nullptr) out.read = route.read;
   if (route.parse == nullptr) return out;
@@ -320,7 +342,7 @@ Response Server::api_description(const Request& request) {
     std::vector<ApiOperation> operations;
     for (const Route& route : routes())
       if (!route.about.empty()) operations.push_back(operation_of(route));
-    operations.push_back(operation_of(model_route()));
+    for (const Route* const route : {&model_route(), &slot_route()}) operations.push_back(operation_of(*route));
     description_ = describe_api(operations, limits_of(*served), options_.version, !keys()->empty()).dump() + "\n";
     described_ = served;
   }

@@ -11,6 +11,7 @@
 #include "server/answer_plan.h"
 #include "server/fields.h"
 #include "server/route.h"
+#include "server/sessions.h"
 
 namespace tamis::server {
 namespace {
@@ -49,6 +50,13 @@ std::string named_model(const Json& body, bool has_name) {
   return name != nullptr && name->is_string() ? name->as_string() : std::string();
 }
 
+void send_answer(Reply& reply, const ApiResult<Json>& answer) {
+  if (!answer) return reply.send(error_response(answer.error()));
+  Response response;
+  response.body = answer->dump() + "\n";
+  reply.send(std::move(response));
+}
+
 }  // namespace
 
 ServedModel::ServedModel(std::shared_ptr<const Engine> loaded)
@@ -61,9 +69,16 @@ bool is_loopback(std::string_view host) {
          (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
+Server::Server(ServerOptions options) : options_(std::move(options)), keys_(std::make_shared<ApiKeys>(options_.keys)) {}
+
 Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   raise_descriptor_limit();
+  std::shared_ptr<Sessions> sessions;
+  if (!options.slot_save_dir.empty()) {
+    TAMIS_TRY(sessions, Sessions::open(options.slot_save_dir, options.slot_save_bytes));
+  }
   std::unique_ptr<Server> server(new Server(std::move(options)));
+  server->sessions_ = std::move(sessions);
   server->workers_ = std::make_unique<Workers>(server->options_.n_workers);
   TAMIS_TRY(server->http_, HttpServer::open(server->options_.http, *server));
   server->http_->run();  // handlers use everything above
@@ -71,7 +86,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
 }
 
 Server::~Server() {
-  workers_->stop();    // requests still come: they are dropped, or told that there is no model
+  workers_->stop();  // requests still come: they are dropped, or told that there is no model
+  if (sessions_ != nullptr) sessions_->stop();
   set_model(nullptr);  // ends the schedulers, whose listeners still answer through http_
   set_models(nullptr);
   http_.reset();
@@ -296,6 +312,18 @@ ApiResult<std::optional<ModelLease>> Server::lease_for(const std::shared_ptr<Job
   return lease;
 }
 
+ApiResult<void> Server::session(const ModelLease& lease, const Request& request, const Json& body,
+                                const std::shared_ptr<Reply>& reply) {
+  TAMIS_API_TRY(SessionCall call, parse_session_request(request.head.target, body, limits_of(*lease.model)));
+  TAMIS_API_TRY_STATUS(check_model_name(call.model, *lease.model));
+  if (sessions_ == nullptr) return refused(403, "this server keeps no sessions: it runs without --slot-save-path");
+  call.tenant = request.facts->owner;
+  const bool is_taken = sessions_->run([sessions = sessions_.get(), lease, call = std::move(call), reply] {
+    at_seam(*reply, [&] { send_answer(*reply, sessions->act(lease.model, call)); });
+  });
+  return is_taken ? ApiResult<void>() : refused(503, "too many sessions wait to be saved or restored");
+}
+
 void Server::work_with(const Job& job, const Json& body, const ModelLease& lease) {
   const Route& route = *job.route;
   if (route.parse != nullptr) {
@@ -308,11 +336,7 @@ void Server::work_with(const Job& job, const Json& body, const ModelLease& lease
     if (!begun) job.reply->send(error_response(begun.error()));
     return;
   }
-  const auto answer = (this->*route.work)(*lease.model, body);
-  if (!answer) return job.reply->send(error_response(answer.error()));
-  Response response;
-  response.body = answer->dump() + "\n";
-  job.reply->send(std::move(response));
+  send_answer(*job.reply, (this->*route.work)(*lease.model, body));
 }
 
 ApiResult<void> Server::submit(const Route& route, const Request& request, const Json& body, const ModelLease& lease,
@@ -340,6 +364,16 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   facts.repeated = std::move(call.repeated);
 
   AnswerJob::Setup setup;
+  if (sessions_ != nullptr) {
+    const GenerateRequest& asked = call.request;
+    const SlotOwner owner{served->alias, asked.tenant};
+    facts.slot = sessions_->take_slot(owner, asked, call.slot, served->max_seqs);
+    setup.keep = [sessions = sessions_, owner, slot = *facts.slot, salt = asked.cache_salt,
+                  n_prompt = asked.prompt.size()](std::vector<TokenId> tokens) {
+      sessions->put(owner, slot, salt, std::move(tokens), n_prompt);
+    };
+    setup.prompt = asked.prompt;
+  }
   setup.reply = reply;
   setup.format = make_format(route.dialect, std::move(facts));
   setup.is_stream = call.is_stream;

@@ -31,12 +31,16 @@ struct ServerOptions {
   uint32_t n_workers = 2;
   double request_timeout_seconds = 0;  // from a request's first byte; then its answer ends as it is; 0 = none
   double stuck_after_seconds = 60;     // without a step while requests wait for one: then /health says 503
+  std::string slot_save_dir;           // --slot-save-path: where sessions are kept; "": none are
+  uint64_t slot_save_bytes = 0;        // --slot-save-bytes: of them at most; 0: see Sessions::open
 };
+
+class Sessions;
 
 class Server : private HttpHandler {
  public:
   // Listens at once; until set_model() or set_models() everything but metrics answers 503. Errors: those of
-  // HttpServer::start.
+  // HttpServer::open and Sessions::open.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);
   ~Server() override;
   Server(const Server&) = delete;
@@ -58,8 +62,7 @@ class Server : private HttpHandler {
 
  private:
   struct Route;
-  explicit Server(ServerOptions options)
-      : options_(std::move(options)), keys_(std::make_shared<ApiKeys>(options_.keys)) {}
+  explicit Server(ServerOptions options);
 
   // HttpHandler
   bool accepts(const RequestHead& head, const std::string& peer, Response& refusal) override;
@@ -111,6 +114,7 @@ class Server : private HttpHandler {
   static const Route* find_route(std::string_view method, std::string_view path);
   static std::string_view routed_method(const RequestHead& head);
   static const Route& model_route();
+  static const Route& slot_route();
   static ApiOperation operation_of(const Route& route);
   static std::string allowed_methods(std::string_view path);  // "" for no such path
 
@@ -134,6 +138,8 @@ class Server : private HttpHandler {
   ApiResult<Json> count_input_tokens(const ServedModel& model, const Json& body);
   ApiResult<void> embeddings(const ModelLease& lease, const Request& request, const Json& body,
                              const std::shared_ptr<Reply>& reply);
+  ApiResult<void> session(const ModelLease& lease, const Request& request, const Json& body,
+                          const std::shared_ptr<Reply>& reply);
 
   const ServerOptions options_;
   Metrics metrics_;
@@ -147,6 +153,7 @@ class Server : private HttpHandler {
   std::shared_ptr<ModelShelf> shelf_;         // guarded; null where there is one
   std::shared_ptr<const ApiKeys> keys_;       // guarded
   std::atomic<bool> is_draining_{false};
+  std::shared_ptr<Sessions> sessions_;  // null: none are kept
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;
 };

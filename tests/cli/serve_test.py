@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`tamis serve` as a program: what it says when ready, how it ends on signals, what it refuses to do. usage: serve_test.py TAMIS"""
+import http.client
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
@@ -353,6 +355,44 @@ class ServeTest(unittest.TestCase):
         for options in (["--kv-spill-bytes", "1M"], ["--spec", "psychic"]):
             done = subprocess.run([str(TAMIS), "serve", "-m", str(MODEL), "--port", "0", *options], capture_output=True, timeout=60)
             self.assertEqual(done.returncode, 2, options)
+
+    def test_a_saved_session_outlives_a_kill(self):
+        body = {"prompt": list(range(10, 80)), "n_predict": 30, "ignore_eos": True, "temperature": 0}
+        with tempfile.TemporaryDirectory() as folder:
+            def act(server, action, name):
+                return server.ask(f"/slots/0?action={action}", {"filename": name})
+
+            with Running() as server:
+                expected = json.loads(server.ask("/completion", body)[1])["content"]
+            saved = set()
+            for number in range(3):
+                with Running("--slot-save-path", folder) as server:
+                    self.assertEqual([name for name in os.listdir(folder) if name.startswith(".")], [], "nothing half written stays")
+                    for name in set(os.listdir(folder)) | saved:
+                        status, text = act(server, "restore", name)
+                        self.assertEqual(status, 200, text)
+                    status, text = server.ask("/completion", body)
+                    self.assertEqual(json.loads(text)["content"], expected)
+                    self.assertEqual(json.loads(text)["tokens_cached"], 64 if saved else 0)
+
+                    def save():
+                        try:
+                            for i in range(100000):
+                                name = f"{number}-{i % 3}"
+                                if act(server, "save", name)[0] == 200:
+                                    saved.add(name)
+                        except (OSError, http.client.HTTPException):
+                            pass  # killed
+
+                    saving = threading.Thread(target=save)
+                    saving.start()
+                    self.wait_until(lambda: len(saved) >= 3 * number + 2)
+                    server.process.kill()
+                    saving.join()
+            self.assertGreaterEqual(len(saved), 8)
+            for options, code in ((["--slot-save-path", f"{folder}/none"], 1), (["--slot-save-bytes", "1M"], 2)):
+                done = subprocess.run([str(TAMIS), "serve", "-m", str(MODEL), "--port", "0", *options], capture_output=True, timeout=60)
+                self.assertEqual(done.returncode, code, done.stderr)
 
     def test_options_may_stand_in_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:

@@ -6,6 +6,7 @@
 
 #include "server/embeddings.h"
 #include "server/generation_call.h"
+#include "server/sessions.h"
 
 using namespace tamis::server;
 
@@ -24,7 +25,7 @@ void check(const tamis::GenerateRequest& request, const CallLimits& limits) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  const CallLimits limits{.n_vocab = 500, .n_ctx = 64, .max_choices = 4};
+  const CallLimits limits{.n_vocab = 500, .n_ctx = 64, .max_choices = 4, .n_slots = 4};
   constexpr std::array kParsers = {parse_chat_completion, parse_text_completion, parse_native_completion,
                                    parse_anthropic,       parse_anthropic_count, parse_ollama_chat,
                                    parse_ollama_generate, parse_apply_template,  parse_response};
@@ -40,6 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       continue;
     }
     check(call->request, limits);
+    if (call->slot < -1 || call->slot >= limits.n_slots) std::abort();
     if (!call->messages && !call->text && call->tokens.empty()) std::abort();
     for (const tamis::TokenId id : call->tokens)
       if (id < 0 || static_cast<uint32_t>(id) >= limits.n_vocab) std::abort();
@@ -49,6 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (const tamis::TokenId id : input.tokens)
         if (id < 0 || static_cast<uint32_t>(id) >= limits.n_vocab) std::abort();
   }
+  if (const auto session = parse_session(*body); session && !session->filename.empty())
+    if (!tamis::FileDir::is_name(session->filename)) std::abort();
   (void)parse_tokenize(*body);
   (void)parse_detokenize(*body, limits);
   return 0;

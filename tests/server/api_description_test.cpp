@@ -9,6 +9,7 @@
 #include <map>
 
 #include "server/embeddings.h"
+#include "server/sessions.h"
 #include "tests/server/server_fixture.h"
 
 namespace tamis::server {
@@ -43,6 +44,7 @@ const std::map<std::string, Read, std::less<>> kReads = {
     {"/v1/embeddings", reads(parse_embeddings)},
     {"/tokenize", reads([](const Json& body, const CallLimits&) { return parse_tokenize(body); })},
     {"/detokenize", reads(parse_detokenize)},
+    {"/slots/{id_slot}", reads([](const Json& body, const CallLimits&) { return parse_session(body); })},
 };
 
 // One operation's body, field by field.
