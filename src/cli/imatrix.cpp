@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "cli/interrupt.h"
 #include "cli/load_engine.h"
@@ -225,6 +226,9 @@ Result<int> Calibration::run() {
   TAMIS_TRY(checkpoints_.every, integer_option(args_, "-ofreq", 10, 0));
   TAMIS_TRY(checkpoints_.keep_every, integer_option(args_, "--save-frequency", 0, 0));
   options.has_output = args_.flag("--process-output");
+  options.has_correlations = args_.flag("--hessian");
+  if (options.has_correlations && output_.format == ImatrixFormat::dat)
+    return fail(ErrorCode::invalid_argument, "--hessian needs a GGUF file; a .dat file holds no correlations");
   options.has_perplexity = !args_.flag("--no-ppl");
   EngineOptions engine_options;
   engine_options.n_ctx = options.n_ctx;
@@ -237,6 +241,9 @@ Result<int> Calibration::run() {
   TAMIS_TRY(const Text text, read_texts(args_, *loaded.engine->tokenizer(), options.n_ctx));
   TAMIS_TRY(const auto windows, chosen_windows(text, options.n_ctx));
   TAMIS_TRY(Calibrator calibrator, Calibrator::create(loaded.engine, options));
+  if (const uint64_t needed = calibrator.pair_bytes(), usable = usable_memory_bytes(); needed > usable / 10 * 8)
+    return fail(ErrorCode::out_of_memory, "--hessian needs {:.1f} GB of memory for this model, {:.1f} GB are usable",
+                static_cast<double>(needed) * 1e-9, static_cast<double>(usable) * 1e-9);
   // An input matrix of another model is found out before the work, not after it.
   TAMIS_TRY(const Imatrix empty, total(calibrator));
   const auto start = std::chrono::steady_clock::now();
@@ -301,6 +308,7 @@ std::vector<OptionSpec> imatrix_options() {
       count_option("-ofreq,--output-frequency", "windows between writes of FILE; 0: at the end only; default: 10", 0),
       count_option("--save-frequency", "windows between copies that are kept as FILE.at_N; default: 0, none", 0),
       {.names = "--process-output", .help = "collect for the output matrix too"},
+      {.names = "--hessian", .help = "look at inputs in pairs too, for quantize --method hessian"},
       {.names = "--no-ppl", .help = "do not compute logits and perplexity on the way"},
       {.names = "--ppl", .help = "compute perplexity on the way (the default)"},
       {.names = "--parse-special", .help = "read control tokens in the text as such"},

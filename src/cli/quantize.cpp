@@ -116,12 +116,14 @@ Result<std::vector<uint32_t>> layer_numbers(const Args& args) {
 // Entries whose names contain one of the words stay (or go).
 void filter(Imatrix& imatrix, const std::vector<std::string>& words, bool keeps) {
   if (words.empty()) return;
-  std::erase_if(imatrix.entries, [&](const auto& entry) {
+  const auto goes = [&](const auto& entry) {
     const bool is_named = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
       return entry.first.find(word) != std::string::npos;
     });
     return is_named != keeps;
-  });
+  };
+  std::erase_if(imatrix.entries, goes);
+  std::erase_if(imatrix.correlations, goes);
 }
 
 Result<std::optional<Imatrix>> importance(const Args& args) {
@@ -139,9 +141,10 @@ Result<QuantizeOptions> read_options(const Args& args, const RecipeName& recipe,
   out.recipe = recipe;
   out.imatrix = imatrix;
   out.imatrix_path = args.text("--imatrix");
-  if (args.text("--method") == "hessian")
-    return fail(ErrorCode::unsupported, "--method hessian is not there yet; fast and plain are");
-  out.method = args.text("--method") == "plain" ? EncodeMethod::plain : EncodeMethod::fast;
+  const std::string method = args.text("--method");
+  out.method = method == "plain"     ? EncodeMethod::plain
+               : method == "hessian" ? EncodeMethod::hessian
+                                     : EncodeMethod::fast;
   TAMIS_TRY(out.overrides, tensor_types(args));
   TAMIS_TRY(out.output_type, type_option(args, "--output-tensor-type"));
   TAMIS_TRY(out.token_embd_type, type_option(args, "--token-embedding-type"));
@@ -211,7 +214,9 @@ std::vector<OptionSpec> quantize_options() {
       {.names = "--method",
        .kind = OptionKind::text,
        .value_name = "NAME",
-       .help = "plain: the textbook encoders, without importance; fast: a search for the least weighted error",
+       .help = "plain: the textbook encoders, without importance; fast: a search for the least weighted error; "
+               "hessian: the least "
+               "error of a layer's outputs, for which the imatrix needs correlations (tamis imatrix --hessian)",
        .default_text = "fast",
        .choices = {"plain", "fast", "hessian"}},
       text_option("--tensor-type", "RE=TYPE",

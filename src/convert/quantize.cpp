@@ -28,6 +28,7 @@ uint64_t fingerprint_of(const QuantizePlan& plan) {
     if (tensor.importance == nullptr) continue;
     all.add(std::as_bytes(std::span(tensor.importance->sums)));
     all.add(std::as_bytes(std::span(tensor.importance->counts)));
+    all.add(uint64_t{tensor.correlations != nullptr});
   }
   for (const QuantizedFile& file : plan.files) all.add(file.writer.header());
   all.add(static_cast<uint64_t>(plan.options.method));
@@ -172,6 +173,8 @@ class Quantizer {
         importance.push_back(std::move(one));
       }
     }
+    TAMIS_TRY_STATUS(check_source(tensor));
+    TAMIS_TRY(const InputHessian* const hessian, hessian_of(tensor));
     const uint64_t in_row = row_bytes(tensor.from, tensor.shape), out_row = row_bytes(tensor.choice.type, tensor.shape);
     const EncodeJob job{.name = tensor.name,
                         .shape = tensor.shape,
@@ -179,8 +182,8 @@ class Quantizer {
                         .target = tensor.choice.type,
                         .method = plan_.options.method,
                         .importance = importance,
+                        .hessian = hessian,
                         .read = rows_of(plan_.source, source)};
-    TAMIS_TRY_STATUS(check_source(tensor));
     const auto done = encode_tensor(
         job, begin / out_row, *run_.pool,
         [&](uint64_t first_row, uint64_t n_rows, std::span<const std::byte> blocks) -> Status {
@@ -196,6 +199,21 @@ class Quantizer {
     return {};
   }
 
+  // Null without correlations. Weights that share inputs stand together in a file, so the last one is kept.
+  Result<const InputHessian*> hessian_of(const QuantizedTensor& tensor) {
+    if (tensor.correlations == nullptr) return nullptr;
+    if (hessian_ && hessian_source_ == tensor.correlations) return &*hessian_;
+    hessian_.reset();
+    TAMIS_TRY(std::vector<float> products, input_products(*tensor.importance, *tensor.correlations));
+    auto made = InputHessian::create(std::move(products), tensor.shape.row_len(), {}, *run_.pool);
+    if (!made)
+      return fail(ErrorCode::format, "{}: {}: the correlations of its inputs: {}", plan_.options.imatrix_path,
+                  escape_for_display(tensor.name), made.error().message);
+    hessian_ = std::move(*made);
+    hessian_source_ = tensor.correlations;
+    return &*hessian_;
+  }
+
   // Faults of the data are the source's; others name their own file or none.
   tl::unexpected<Error> with_source(const QuantizedTensor& tensor, const Error& error) const {
     const bool is_named = error.site && !error.site->file.empty();
@@ -207,6 +225,8 @@ class Quantizer {
   const QuantizeRun& run_;
   const uint64_t fingerprint_;
   std::vector<std::string> finished_;
+  std::optional<InputHessian> hessian_;
+  std::shared_ptr<const Correlations> hessian_source_;
   QuantizeReport report_;
 };
 

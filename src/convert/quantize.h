@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct QuantizedTensor {
   TypeChoice choice;
   uint64_t size_bytes = 0;  // in the output
   const ImatrixEntry* importance = nullptr;
+  std::shared_ptr<const Correlations> correlations;  // with the importance: for error feedback; null = none
 };
 
 // One file to write.

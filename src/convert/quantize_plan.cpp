@@ -135,6 +135,7 @@ class Planner {
         const auto found = imatrix->entries.find(plan_.source.tensors()[tensor.source].name);
         if (found != imatrix->entries.end()) {
           TAMIS_TRY_STATUS(check_entry(tensor, found->second));
+          find_correlations(tensor, found->first);
         }
       }
       const bool is_needed = needs_imatrix(tensor.name, tensor.choice.type, *plan_.options.recipe.recipe);
@@ -142,7 +143,29 @@ class Planner {
         plan_.missing_imatrix =
             fmt::format("{} as {}", escape_for_display(tensor.name), dtype_name(tensor.choice.type));
     }
+    if (plan_.options.method != EncodeMethod::hessian) return {};
+    if (imatrix == nullptr || imatrix->correlations.empty())
+      return fail(
+          ErrorCode::invalid_argument,
+          "--method hessian needs an imatrix with correlations: --imatrix F, made with tamis imatrix --hessian");
+    const auto n_without = std::ranges::count_if(plan_.tensors, [](const QuantizedTensor& tensor) {
+      const bool is_encoded = tensor.from != tensor.choice.type && dtype_info(tensor.choice.type).block_len > 1;
+      return is_encoded && tensor.correlations == nullptr;
+    });
+    if (n_without > 0)
+      plan_.warnings.push_back(
+          fmt::format("{} tensor{} encoded as with --method fast: no correlations of {} inputs, or a type of vectors",
+                      n_without, n_without == 1 ? " is" : "s are", n_without == 1 ? "its" : "their"));
     return {};
+  }
+
+  // What the method hessian needs of a tensor, where the imatrix has it and the type has codes to move.
+  void find_correlations(QuantizedTensor& tensor, const std::string& name) {
+    const auto& all = plan_.options.imatrix->correlations;
+    const auto found = all.find(name);
+    if (plan_.options.method != EncodeMethod::hessian || found == all.end() || tensor.importance == nullptr) return;
+    const bool fits = tensor.shape.n_matrices() == 1 && found->second->n_cols() == tensor.shape.row_len();
+    if (fits && has_feedback_encoder(tensor.choice.type)) tensor.correlations = found->second;
   }
 
   Status check_names(const Imatrix& imatrix) {

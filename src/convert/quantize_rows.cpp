@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t kSlabBytes = uint64_t{32} << 20;  // of blocks
 constexpr uint64_t kChunkValues = 1 << 15;           // that one thread takes at once
+constexpr uint64_t kFeedbackRows = 32;               // with error feedback, which shares what it reads among them
 constexpr uint64_t kProbeRows = 8;                   // that tell whether the tensor lies on a grid
 // Above it a product of scale and code may overflow f16 scales: the blocks are then decoded and looked at.
 constexpr float kSafeMagnitude = 32768.0f;
@@ -66,7 +67,7 @@ class TensorEncoder {
   }
 
   Status encode(uint64_t first_row, uint64_t n_rows, std::span<std::byte> blocks) {
-    const uint64_t grain = std::max<uint64_t>(1, kChunkValues / row_len_);
+    const uint64_t grain = job_.hessian != nullptr ? kFeedbackRows : std::max<uint64_t>(1, kChunkValues / row_len_);
     FirstError error;
     TAMIS_TRY_STATUS(pool_.parallel_for(n_rows, grain, [&](size_t begin, size_t end, uint32_t thread_idx) {
       for (uint64_t at = begin; at < end;) {  // a chunk never crosses two matrices
@@ -91,8 +92,14 @@ class TensorEncoder {
     std::span<const float> importance;
     if (!job_.importance.empty()) importance = job_.importance[row / rows_per_matrix_].values;
     if (may_be_exact_) return encode_by_row(row, values, importance, blocks);
-    TAMIS_TRY_STATUS(encode_rows(job_.target, job_.method, values, row_len_, importance, blocks));
+    TAMIS_TRY_STATUS(encode_values(values, importance, blocks));
     return magnitude > kSafeMagnitude ? check_decoded(row, values, blocks) : Status();
+  }
+
+  Status encode_values(std::span<const float> values, std::span<const float> importance,
+                       std::span<std::byte> blocks) const {
+    if (job_.hessian == nullptr) return encode_rows(job_.target, job_.method, values, row_len_, importance, blocks);
+    return encode_rows_with_feedback(job_.target, values, *job_.hessian, {}, blocks);
   }
 
   // Without loss where the row lies on the grid.
@@ -105,7 +112,7 @@ class TensorEncoder {
         ++n_exact_rows_;
         continue;
       }
-      TAMIS_TRY_STATUS(encode_rows(job_.target, job_.method, x, row_len_, importance, out));
+      TAMIS_TRY_STATUS(encode_values(x, importance, out));
       TAMIS_TRY_STATUS(check_decoded(row + i, x, out));
     }
     return {};

@@ -15,6 +15,7 @@
 #include "base/thread_pool.h"
 #include "formats/gguf.h"
 #include "formats/imatrix.h"
+#include "quants/hessian_rows.h"
 #include "quants/registry.h"
 
 namespace tamis {
@@ -29,6 +30,7 @@ struct EncodeJob {
   DType target = DType::f32;
   EncodeMethod method = EncodeMethod::fast;
   std::span<const Importance> importance;  // one a matrix, or none at all
+  const InputHessian* hessian = nullptr;   // of the one matrix: rows are then encoded with error feedback
   ReadRows read;
 };
 

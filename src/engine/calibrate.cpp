@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "base/cpu_clones.h"
@@ -60,6 +61,71 @@ TAMIS_WIDE void add_squares(const float* x, size_t stride, size_t n_rows, size_t
   }
 }
 
+// A strip of the triangle: so many columns at once.
+constexpr size_t kPairTile = 64;
+
+// Sixteen floats side by side. Never crosses a call.
+using Vec = float __attribute__((vector_size(64), aligned(4), may_alias));
+
+// sums[i][j] += Σ_t x[t][i] · x[t][j], i < 4, j < 32; t in order, on top of what is there, so that the sums do not
+// depend on how many rows come together.
+TAMIS_INLINE void add_outer(const float* xi, const float* xj, size_t stride, size_t n_rows, float* sums,
+                            size_t sums_stride) {
+  Vec acc[4][2];
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t v = 0; v < 2; ++v) acc[i][v] = *reinterpret_cast<const Vec*>(sums + i * sums_stride + 16 * v);
+  for (size_t t = 0; t < n_rows; ++t) {
+    const Vec b0 = *reinterpret_cast<const Vec*>(xj + t * stride);
+    const Vec b1 = *reinterpret_cast<const Vec*>(xj + t * stride + 16);
+    for (size_t i = 0; i < 4; ++i) {
+      const float a = xi[t * stride + i];
+      acc[i][0] += a * b0;
+      acc[i][1] += a * b1;
+    }
+  }
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t v = 0; v < 2; ++v) *reinterpret_cast<Vec*>(sums + i * sums_stride + 16 * v) = acc[i][v];
+}
+
+// The same for rows [i0, i0 + n_i) and columns [j0, j0 + n_j) of the triangle.
+struct PairTile {
+  size_t i0, n_i, j0, n_j;
+};
+TAMIS_WIDE void add_outer_tile(const float* x, size_t stride, size_t n_rows, const PairTile& tile, float* sums) {
+  const auto [i0, n_i, j0, n_j] = tile;
+  if (n_i % 4 == 0 && n_j % 32 == 0) {
+    for (size_t i = 0; i < n_i; i += 4)
+      for (size_t j = 0; j < n_j; j += 32)
+        add_outer(x + i0 + i, x + j0 + j, stride, n_rows, sums + (i0 + i) * stride + j0 + j, stride);
+    return;
+  }
+  for (size_t i = i0; i < i0 + n_i; ++i) {
+    for (size_t j = j0; j < j0 + n_j; ++j) {
+      float sum = sums[i * stride + j];
+      for (size_t t = 0; t < n_rows; ++t) sum += x[t * stride + i] * x[t * stride + j];
+      sums[i * stride + j] = sum;
+    }
+  }
+}
+
+// The lower triangle of products [n, n] as correlations.
+std::vector<int16_t> correlations_of(const std::vector<float>& products, uint64_t n) {
+  std::vector<double> inverse(n);
+  for (uint64_t i = 0; i < n; ++i) {
+    const auto square = static_cast<double>(products[i * n + i]);
+    inverse[i] = square > 0 ? 1 / std::sqrt(square) : 0;
+  }
+  std::vector<int16_t> lower;
+  lower.reserve(n * (n - 1) / 2);
+  for (uint64_t i = 0; i < n; ++i) {
+    for (uint64_t j = 0; j < i; ++j) {
+      const double value = static_cast<double>(products[i * n + j]) * inverse[i] * inverse[j];
+      lower.push_back(static_cast<int16_t>(std::lrint(std::clamp(value, -1.0, 1.0) * Correlations::kUnit)));
+    }
+  }
+  return lower;
+}
+
 }  // namespace
 
 Calibrator::Calibrator(std::shared_ptr<const Engine> engine, const CalibrationOptions& options)
@@ -75,6 +141,13 @@ Result<Calibrator> Calibrator::create(std::shared_ptr<const Engine> engine, cons
   const bool is_tied = is_output_tied(model_plan);
   for (const PlannedTensor& tensor : model_plan.tensors) calibrator.plan(tensor, is_tied);
   return calibrator;
+}
+
+uint64_t Calibrator::pair_bytes() const {
+  uint64_t sum = 0;
+  for (const Site& site : sites_)
+    if (options_.has_correlations && site.counts.size() == 1) sum += site.n_cols * site.n_cols * sizeof(float);
+  return sum;
 }
 
 void Calibrator::plan(const PlannedTensor& tensor, bool is_tied) {
@@ -132,6 +205,22 @@ void Calibrator::see(size_t site_idx, TensorView x) {
   };
   const size_t n_items = (x.n_cols + kColumnsTogether - 1) / kColumnsTogether;
   on_all_threads(n_items, add_columns);
+  if (options_.has_correlations) see_pairs(site, x);
+}
+
+void Calibrator::see_pairs(Site& site, TensorView x) {
+  const size_t n = x.n_cols, n_tiles = (n + kPairTile - 1) / kPairTile;
+  site.products.resize(n * n);
+  on_all_threads(n_tiles * (n_tiles + 1) / 2, [&](size_t begin, size_t end, uint32_t) {
+    for (size_t item = begin; item < end; ++item) {
+      auto row = static_cast<size_t>((std::sqrt(8.0 * static_cast<double>(item) + 1) - 1) / 2);
+      if (row * (row + 1) / 2 > item) --row;
+      if ((row + 1) * (row + 2) / 2 <= item) ++row;
+      const size_t i0 = row * kPairTile, j0 = (item - row * (row + 1) / 2) * kPairTile;
+      const PairTile tile{i0, std::min(kPairTile, n - i0), j0, std::min(kPairTile, n - j0)};
+      add_outer_tile(x.data, n, x.n_rows, tile, site.products.data());
+    }
+  });
 }
 
 void Calibrator::see_experts(size_t site_idx, TensorView x, std::span<const ExpertRows> rows) {
@@ -160,8 +249,14 @@ Imatrix Calibrator::imatrix() const {
   Imatrix imatrix;
   imatrix.n_chunks = n_windows_;
   imatrix.chunk_size = options_.n_ctx;
+  std::map<size_t, std::shared_ptr<const Correlations>> of_site;
   for (const WatchedWeight& weight : weights_) {
     const Site& site = sites_[weight.site_idx];
+    if (site.products.size() > 1) {
+      auto& shared = of_site[weight.site_idx];
+      if (shared == nullptr) shared = correlations_in_memory(site.n_cols, correlations_of(site.products, site.n_cols));
+      imatrix.correlations.emplace(weight.name, shared);
+    }
     ImatrixEntry entry{site.sums, site.counts};
     if (weight.expert_idx >= 0) {
       const auto expert = static_cast<size_t>(weight.expert_idx);

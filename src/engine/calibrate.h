@@ -20,10 +20,11 @@
 namespace tamis {
 
 struct CalibrationOptions {
-  uint32_t n_ctx = 512;        // tokens a window
-  bool has_output = false;     // the output matrix too, or the embedding that serves as one
-  bool has_perplexity = true;  // score each window's second half on the way; costs the output matrix
-  ThreadPool* pool = nullptr;  // for the sums
+  uint32_t n_ctx = 512;           // tokens a window
+  bool has_output = false;        // the output matrix too, or the embedding that serves as one
+  bool has_correlations = false;  // the inputs of weights in pairs, too; n_cols² numbers for every input of a layer
+  bool has_perplexity = true;     // score each window's second half on the way; costs the output matrix
+  ThreadPool* pool = nullptr;     // for the sums
 };
 
 class Calibrator {
@@ -31,6 +32,9 @@ class Calibrator {
   // Requires: the engine computes in host memory, has a tokenizer and a context of options.n_ctx.
   // Errors: invalid_argument for n_ctx < 4; those of plan_model.
   static Result<Calibrator> create(std::shared_ptr<const Engine> engine, const CalibrationOptions& options);
+
+  // Bytes that the pairs of all inputs take; 0 without options.has_correlations.
+  uint64_t pair_bytes() const;
 
   // One window of n_ctx tokens; the first is replaced by BOS when the vocabulary adds one, as llama-imatrix does.
   // Errors: those of the forward pass; internal, naming the tensor, when an input is not finite.
@@ -46,6 +50,7 @@ class Calibrator {
   struct Site {
     uint64_t n_cols = 0;
     std::vector<double> sums, counts;
+    std::vector<float> products;  // [n_cols, n_cols], lower triangle: Σ x_i x_j, token by token; may be empty
   };
   struct WatchedWeight {
     std::string name;
@@ -56,6 +61,7 @@ class Calibrator {
   Calibrator(std::shared_ptr<const Engine> engine, const CalibrationOptions& options);
   void plan(const PlannedTensor& tensor, bool is_tied);
   void see(size_t site_idx, TensorView x);
+  void see_pairs(Site& site, TensorView x);
   void see_experts(size_t site_idx, TensorView x, std::span<const ExpertRows> rows);
   void show(std::string_view name, int32_t layer_idx, TensorView value);
   // fn(begin, end, thread_idx) must not throw: then the loop cannot fail.

@@ -2,6 +2,9 @@
 //
 // GGUF: general.type = "imatrix"; imatrix.datasets (strings), imatrix.chunk_count, imatrix.chunk_size (u32); for each
 // weight W the tensors "W.in_sum2" f32 [n_mat, n_cols] and "W.counts" f32 [n_mat, 1]. Other tensors are left alone.
+// Ours, which other readers pass over: "W.in_correlation" i16 [n_cols (n_cols − 1) / 2] for the first of the weights
+// that share inputs, and which weight uses which, tamis.correlation.weights and tamis.correlation.tensors (strings, in
+// pairs).
 //
 // .dat, little-endian: i32 number of entries; each: i32 length, name, i32 calls, i32 n, n × f32 (mean square · calls).
 // Then, in newer files, i32 chunks, i32 length, data set. A call is one chunk.
@@ -24,7 +27,9 @@
 namespace tamis {
 namespace {
 
-constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
+constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts", kCorrelation = ".in_correlation";
+constexpr std::string_view kCorrelationWeights = "tamis.correlation.weights",
+                           kCorrelationTensors = "tamis.correlation.tensors";
 constexpr std::string_view kTag = "E_IMATRIX";
 constexpr double kMaxFloat = std::numeric_limits<float>::max();
 constexpr uint64_t kMinDatEntryBytes = 4 + 1 + 4 + 4 + 4;
@@ -86,6 +91,36 @@ Result<ImatrixEntry> read_entry(const GgufFile& file, const GgufTensor& sums, st
   return entry;
 }
 
+// Which weight uses which correlations; entries are read already.
+Status read_correlations(const GgufFile& file, Imatrix& imatrix) {
+  if (file.find(kCorrelationWeights) == nullptr) return {};
+  TAMIS_TRY(const GgufArray weights, file.get_array(kCorrelationWeights, GgufType::string));
+  TAMIS_TRY(const GgufArray tensors, file.get_array(kCorrelationTensors, GgufType::string));
+  if (weights.size() != tensors.size())
+    return file.error_at_key(kCorrelationTensors, fmt::format("{} names", tensors.size()),
+                             fmt::format("{}, one for each weight", weights.size()), std::string(kTag));
+  const auto weight_names = weights.strings(), tensor_names = tensors.strings();
+  std::map<std::string_view, std::shared_ptr<const Correlations>> shared;
+  for (size_t i = 0; weight_names && tensor_names && i < weight_names->size(); ++i) {
+    const std::string_view weight = (*weight_names)[i], name = (*tensor_names)[i];
+    const auto entry = imatrix.entries.find(weight);
+    const GgufTensor* const tensor = file.find_tensor(name);
+    if (entry == imatrix.entries.end() || tensor == nullptr)
+      return file.error_at_key(tensor == nullptr ? kCorrelationTensors : kCorrelationWeights,
+                               fmt::format("\"{}\"", escape_for_display(tensor == nullptr ? name : weight)),
+                               "the name of a tensor with sums, and of one of this file", std::string(kTag));
+    const uint64_t n_cols = entry->second.n_cols();
+    if (tensor->dtype != DType::i16 || entry->second.n_mat() != 1 || tensor->shape.n_elements() != n_pairs(n_cols))
+      return file.error_at_tensor(*tensor, fmt::format("{} {}", tensor->shape.n_elements(), dtype_name(tensor->dtype)),
+                                  fmt::format("the {} i16 below the diagonal of {} columns", n_pairs(n_cols), n_cols),
+                                  std::string(kTag));
+    auto& one = shared[name];
+    if (one == nullptr) one = correlations_in_file(file, static_cast<size_t>(tensor - file.tensors().data()), n_cols);
+    imatrix.correlations.emplace(weight, one);
+  }
+  return {};
+}
+
 Result<Imatrix> read_gguf(const GgufFile& file) {
   TAMIS_TRY(const std::string_view type, file.get_string("general.type"));
   if (type != "imatrix")
@@ -108,7 +143,28 @@ Result<Imatrix> read_gguf(const GgufFile& file) {
     TAMIS_TRY(ImatrixEntry entry, read_entry(file, tensor, weight));
     imatrix.entries.emplace(weight, std::move(entry));
   }
+  TAMIS_TRY_STATUS(read_correlations(file, imatrix));
   return imatrix;
+}
+
+// Names of the correlations as metadata and, behind the tensors of `imatrix.entries`, as tensors in the order of
+// `shared`.
+Status declare_correlations(const Imatrix& imatrix, GgufWriter& writer, std::vector<std::string>& tensor_names,
+                            std::vector<const Correlations*>& shared) {
+  if (imatrix.correlations.empty()) return {};
+  std::vector<std::string> weights, tensors;
+  std::map<const Correlations*, std::string> names;
+  for (const auto& [weight, correlations] : imatrix.correlations) {
+    const auto [it, is_new] = names.try_emplace(correlations.get(), weight + std::string(kCorrelation));
+    if (is_new) {
+      shared.push_back(correlations.get());
+      tensor_names.push_back(it->second);
+    }
+    weights.push_back(weight);
+    tensors.push_back(it->second);
+  }
+  TAMIS_TRY_STATUS(writer.add_strings(std::string(kCorrelationWeights), weights));
+  return writer.add_strings(std::string(kCorrelationTensors), tensors);
 }
 
 Status write_gguf(const Imatrix& imatrix, const std::string& path, bool overwrite) {
@@ -117,10 +173,15 @@ Status write_gguf(const Imatrix& imatrix, const std::string& path, bool overwrit
   TAMIS_TRY_STATUS(writer.add_strings("imatrix.datasets", imatrix.datasets));
   TAMIS_TRY_STATUS(writer.add_u32("imatrix.chunk_count", imatrix.n_chunks));
   TAMIS_TRY_STATUS(writer.add_u32("imatrix.chunk_size", imatrix.chunk_size));
+  std::vector<std::string> correlation_names;
+  std::vector<const Correlations*> shared;
+  TAMIS_TRY_STATUS(declare_correlations(imatrix, writer, correlation_names, shared));
   for (const auto& [name, entry] : imatrix.entries) {
     TAMIS_TRY_STATUS(writer.add_tensor(name + std::string(kSums), DType::f32, {entry.n_mat(), entry.n_cols()}));
     TAMIS_TRY_STATUS(writer.add_tensor(name + std::string(kCounts), DType::f32, {entry.n_mat(), 1}));
   }
+  for (size_t i = 0; i < shared.size(); ++i)
+    TAMIS_TRY_STATUS(writer.add_tensor(correlation_names[i], DType::i16, {n_pairs(shared[i]->n_cols())}));
   TAMIS_TRY_STATUS(writer.begin(path, overwrite));
   std::vector<float> values;
   for (const auto& [name, entry] : imatrix.entries) {
@@ -128,6 +189,10 @@ Status write_gguf(const Imatrix& imatrix, const std::string& path, bool overwrit
     TAMIS_TRY_STATUS(writer.write(std::as_bytes(std::span(values))));
     values.assign(entry.counts.begin(), entry.counts.end());
     TAMIS_TRY_STATUS(writer.write(std::as_bytes(std::span(values))));
+  }
+  for (const Correlations* one : shared) {
+    TAMIS_TRY(const std::vector<int16_t> lower, one->read());
+    TAMIS_TRY_STATUS(writer.write(std::as_bytes(std::span(lower))));
   }
   return writer.finish();
 }
@@ -285,6 +350,34 @@ Status write_imatrix(const Imatrix& imatrix, const std::string& path, ImatrixFor
   return format == ImatrixFormat::gguf ? write_gguf(imatrix, path, overwrite) : write_dat(imatrix, path, overwrite);
 }
 
+namespace {
+
+// Of both texts together. Weights that share correlations in both share the sum, too.
+Status merge_correlations(Imatrix& into, const Imatrix& other) {
+  std::map<std::pair<const Correlations*, const Correlations*>, std::shared_ptr<const Correlations>> sums;
+  for (const auto& [name, theirs] : other.correlations) {
+    auto& ours = into.correlations[name];
+    if (ours == nullptr) {
+      ours = theirs;
+      continue;
+    }
+    auto& sum = sums[{ours.get(), theirs.get()}];
+    if (sum == nullptr) {
+      TAMIS_TRY(sum,
+                add_correlations({*ours, into.entries[name].sums}, {*theirs, other.entries.find(name)->second.sums}));
+    }
+    ours = sum;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<float>> input_products(const ImatrixEntry& entry, const Correlations& correlations) {
+  TAMIS_CHECK(entry.n_mat() == 1);
+  return products_of({correlations, entry.sums}, std::max(entry.counts[0], 1.0));
+}
+
 Status merge_imatrix(Imatrix& into, const Imatrix& other) {
   for (const auto& [name, entry] : other.entries) {
     const auto it = into.entries.find(name);
@@ -293,6 +386,14 @@ Status merge_imatrix(Imatrix& into, const Imatrix& other) {
     return fail(ErrorCode::shape, "{}: got {} matrices of {} columns, expected {} of {} as in the other file", name,
                 entry.n_mat(), entry.n_cols(), it->second.n_mat(), it->second.n_cols());
   }
+  for (const auto& [name, correlations] : other.correlations) {
+    const auto it = into.correlations.find(name);
+    if (it == into.correlations.end()) continue;
+    if (it->second->n_cols() != correlations->n_cols())
+      return fail(ErrorCode::shape, "{}: correlations of {} columns, expected {} as in the other file", name,
+                  correlations->n_cols(), it->second->n_cols());
+  }
+  TAMIS_TRY_STATUS(merge_correlations(into, other));
   for (const auto& [name, entry] : other.entries) {
     const auto [it, is_new] = into.entries.try_emplace(name, entry);
     if (is_new) continue;

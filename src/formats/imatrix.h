@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "formats/correlations.h"
 #include "formats/gguf.h"
 
 namespace tamis {
@@ -30,6 +31,9 @@ struct ImatrixEntry {
 // The entries of the names of tensors ("blk.0.attn_q.weight"), each with at least one matrix of at least one column.
 struct Imatrix {
   std::map<std::string, ImatrixEntry, std::less<>> entries;
+  // Of those weights of `entries` that have one matrix and whose inputs were looked at in pairs, too; weights with the
+  // same inputs share one.
+  std::map<std::string, std::shared_ptr<const Correlations>, std::less<>> correlations;
   std::vector<std::string> datasets;  // where the text came from, for the record
   uint32_t n_chunks = 0;              // windows of text taken in
   uint32_t chunk_size = 0;            // tokens a window
@@ -46,9 +50,9 @@ inline constexpr uint32_t kImatrixChunkSize = 512;
 Result<Imatrix> read_imatrix(const std::string& path, uint32_t dat_chunk_size = kImatrixChunkSize);
 Result<Imatrix> read_imatrix(std::shared_ptr<ByteSource> source, uint32_t dat_chunk_size = kImatrixChunkSize);
 
-// Through AtomicFile; sums and counts become float32. The .dat form keeps means only, leaves out weights never seen and
-// gives experts never seen the mean 1, as llama-imatrix does. Errors: io; invalid_argument when `path` exists and
-// !overwrite, or a sum does not fit float32.
+// Through AtomicFile; sums and counts become float32. The .dat form keeps means only, no correlations, leaves out
+// weights never seen and gives experts never seen the mean 1, as llama-imatrix does. Errors: io; invalid_argument when
+// `path` exists and !overwrite, or a sum does not fit float32.
 Status write_imatrix(const Imatrix& imatrix, const std::string& path, ImatrixFormat format, bool overwrite);
 
 // Adds the sums, counts and chunks of `other`; the order of several merges changes nothing but rounding in the last
@@ -71,5 +75,9 @@ struct Importance {
 // tensor, when the entry is of another size (an importance matrix of another model).
 Result<Importance> imatrix_importance(const ImatrixEntry& entry, std::string_view name, uint64_t n_mat, uint64_t n_cols,
                                       uint64_t mat_idx);
+
+// E[x xᵀ] of a weight of one matrix: [n_cols, n_cols], symmetric. Errors: those of Correlations::read().
+// Requires: entry.n_mat() == 1 and as many columns as the correlations.
+Result<std::vector<float>> input_products(const ImatrixEntry& entry, const Correlations& correlations);
 
 }  // namespace tamis

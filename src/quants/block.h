@@ -41,6 +41,67 @@ void encode_blocks(const float* values, std::byte* blocks, size_t n_blocks) {
   }
 }
 
+// The codes of a block written under its scales, which stay: the other half of decode_block()'s layout. Block says
+// kCodes and kGroupLen (neighbours whose codes mean the same values) and has put_codes(codes, block).
+template <class Block>
+void recode_block(const uint8_t* codes, std::byte* bytes) {
+  Block block;
+  std::memcpy(&block, bytes, sizeof(Block));
+  put_codes(codes, block);
+  std::memcpy(bytes, &block, sizeof(Block));
+}
+
+// The scales of a block as numbers: a code of level L in group g means d · scale[g] · L − dmin · minimum[g].
+struct BlockScales {
+  float d = 0, dmin = 0;  // as f16 holds them
+  int scale[16] = {}, minimum[16] = {};
+};
+
+// What scale[g] and minimum[g] may be; one value alone where the type has no such number.
+struct ScaleRange {
+  int lowest = 1, highest = 1;
+  int lowest_minimum = 0, highest_minimum = 0;
+};
+
+template <class Block>
+void read_block_scales(const std::byte* bytes, BlockScales& scales) {
+  Block block;
+  std::memcpy(&block, bytes, sizeof(Block));
+  get_scales(block, scales);
+}
+template <class Block>
+void write_block_scales(const BlockScales& scales, std::byte* bytes) {
+  Block block;
+  std::memcpy(&block, bytes, sizeof(Block));
+  put_scales(scales, block);
+  std::memcpy(bytes, &block, sizeof(Block));
+}
+
+// 2·half codes below 16: code j and code half + j in byte j.
+inline void put_nibbles(const uint8_t* codes, int half, uint8_t* qs) {
+  for (int j = 0; j < half; ++j) qs[j] = static_cast<uint8_t>(codes[j] | codes[half + j] << 4);
+}
+
+// 32 codes below 32: nibbles, and the fifth bits in order.
+inline void put_five_bits(const uint8_t* codes, uint8_t* qh, uint8_t* qs) {
+  uint32_t high_bits = 0;
+  for (uint32_t j = 0; j < 16; ++j) {
+    qs[j] = static_cast<uint8_t>((codes[j] & 15) | (codes[16 + j] & 15) << 4);
+    high_bits |= static_cast<uint32_t>(codes[j] >> 4) << j | static_cast<uint32_t>(codes[16 + j] >> 4) << (j + 16);
+  }
+  std::memcpy(qh, &high_bits, 4);
+}
+
+// 128·n codes of two bits: code 128h + 32p + l in bits 2p of byte 32h + l.
+inline void put_crumbs(const uint8_t* codes, int n, uint8_t* qs) {
+  for (int h = 0; h < n; ++h) {
+    for (int l = 0; l < 32; ++l) {
+      const uint8_t* c = codes + 128 * h + l;
+      qs[32 * h + l] = static_cast<uint8_t>((c[0] & 3) | (c[32] & 3) << 2 | (c[64] & 3) << 4 | (c[96] & 3) << 6);
+    }
+  }
+}
+
 // 1/d, or 0 for a block whose scale is 0 (all its codes are then the code of 0).
 inline float inverse_scale(float d) { return d == 0.0f ? 0.0f : 1.0f / d; }
 

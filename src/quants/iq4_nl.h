@@ -18,7 +18,8 @@ TAMIS_HOST_DEVICE constexpr int iq4_value(int code) {
 }
 
 struct BlockIQ4NL {
-  static constexpr uint32_t kLen = 32;
+  static constexpr uint32_t kLen = 32, kCodes = 16, kGroupLen = 32;
+  static constexpr ScaleRange kScales{};
   uint16_t d;
   uint8_t qs[16];
 };
@@ -31,6 +32,15 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockIQ4NL& block, float* out) 
     out[j + 16] = d * static_cast<float>(iq4_value(block.qs[j] >> 4));
   }
 }
+
+// Codes as in the table of values.
+inline void put_codes(const uint8_t* codes, BlockIQ4NL& block) { put_nibbles(codes, 16, block.qs); }
+
+inline void get_scales(const BlockIQ4NL& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.scale[0] = 1;
+}
+inline void put_scales(const BlockScales& scales, BlockIQ4NL& block) { block.d = f32_to_f16(scales.d); }
 
 // The value of largest magnitude becomes code 0 (−127·d); each other the nearest code.
 void encode_block(const float* values, BlockIQ4NL& block);

@@ -12,18 +12,6 @@ namespace {
 constexpr WeightRule kRule{WeightExponent::quarter, NoImportance::even};
 constexpr size_t kGroups = 8;
 
-// Scales are −32 … 31.
-void pack_scales(const int* scales, BlockIQ4XS& block) {
-  block.scales_h = 0;
-  std::memset(block.scales_l, 0, sizeof(block.scales_l));
-  for (size_t group = 0; group < kGroups; ++group) {
-    const int stored = scales[group] + 32;
-    const int low = (stored & 15) << (4 * (group % 2));
-    block.scales_l[group / 2] = static_cast<uint8_t>(block.scales_l[group / 2] | low);
-    block.scales_h = static_cast<uint16_t>(block.scales_h | (stored >> 4) << (2 * group));
-  }
-}
-
 // What one super-block's search works on: values, weights and each group's best scale by itself.
 struct SuperBlock {
   float x[256];
@@ -106,22 +94,21 @@ TAMIS_INLINE float best_super_scale(const SuperBlock& super, float* scales) {
 void encode_block(const float* values, BlockIQ4XS& block) {
   float scale[kGroups];
   for (size_t group = 0; group < kGroups; ++group) scale[group] = signed_extreme(values + 32 * group, 32) / -127.0f;
-  block.d = f32_to_f16(signed_extreme(scale, kGroups) / -32.0f);
-  const float d = f16_to_f32(block.d);
+  BlockScales stored{f16_to_f32(f32_to_f16(signed_extreme(scale, kGroups) / -32.0f))};
+  const float d = stored.d;
   const float inverse = inverse_scale(d);
-  int integer[kGroups];
   for (size_t group = 0; group < kGroups; ++group) {
     const float ratio = scale[group] * inverse;
     const float number = ratio == ratio ? ratio : 0.0f;
-    integer[group] = static_cast<int>(std::nearbyint(std::clamp(number, -32.0f, 31.0f)));
-    const float step = inverse_scale(d * static_cast<float>(integer[group]));
+    stored.scale[group] = static_cast<int>(std::nearbyint(std::clamp(number, -32.0f, 31.0f)));
+    const float step = inverse_scale(d * static_cast<float>(stored.scale[group]));
     for (size_t j = 0; j < 16; ++j) {
       const float* x = values + 32 * group + j;
       block.qs[16 * group + j] =
           static_cast<uint8_t>(iq4_nearest_code(x[0] * step) | iq4_nearest_code(x[16] * step) << 4);
     }
   }
-  pack_scales(integer, block);
+  put_scales(stored, block);
 }
 
 TAMIS_WIDE void encode_iq4_xs(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {
@@ -138,16 +125,15 @@ TAMIS_WIDE void encode_iq4_xs(const float* row, const float* importance, std::by
     const float d = best_super_scale(super, scales);
     // As ScaleSearch::unbiased, over the super-block.
     const auto sums = super.sums(d, scales);
-    block.d = finite_f16(sums.xq * d > 0.0f ? sums.xx / sums.xq : d);
-    int integer[kGroups];
+    BlockScales stored{f16_to_f32(finite_f16(sums.xq * d > 0.0f ? sums.xx / sums.xq : d))};
     for (size_t group = 0; group < kGroups; ++group) {
-      integer[group] = static_cast<int>(scales[group]);
+      stored.scale[group] = static_cast<int>(scales[group]);
       const float* x = super.x + 32 * group;
       const float inverse = inverse_scale(d * scales[group]);
       pack_nibbles(IQ4Levels::code(load_lanes(x) * inverse), IQ4Levels::code(load_lanes(x + 16) * inverse),
                    block.qs + 16 * group);
     }
-    pack_scales(integer, block);
+    put_scales(stored, block);
     std::memcpy(blocks + i * sizeof(block), &block, sizeof(block));
   }
 }

@@ -14,7 +14,8 @@
 namespace tamis {
 
 struct BlockIQ4XS {
-  static constexpr uint32_t kLen = 256;
+  static constexpr uint32_t kLen = 256, kCodes = 16, kGroupLen = 32;
+  static constexpr ScaleRange kScales{-32, 31};
   uint16_t d;
   uint16_t scales_h;
   uint8_t scales_l[4];
@@ -33,6 +34,29 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockIQ4XS& block, float* out) 
       out[32 * group + j] = scale * static_cast<float>(iq4_value(qs[j] & 15));
       out[32 * group + j + 16] = scale * static_cast<float>(iq4_value(qs[j] >> 4));
     }
+  }
+}
+
+// Codes as in the table of values.
+inline void put_codes(const uint8_t* codes, BlockIQ4XS& block) {
+  for (int g = 0; g < 8; ++g) put_nibbles(codes + 32 * g, 16, block.qs + 16 * g);
+}
+
+inline void get_scales(const BlockIQ4XS& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  for (int g = 0; g < 8; ++g) {
+    const int low = (block.scales_l[g / 2] >> (4 * (g % 2))) & 15;
+    scales.scale[g] = (low | ((block.scales_h >> (2 * g)) & 3) << 4) - 32;
+  }
+}
+inline void put_scales(const BlockScales& scales, BlockIQ4XS& block) {
+  block.d = f32_to_f16(scales.d);
+  block.scales_h = 0;
+  std::memset(block.scales_l, 0, sizeof(block.scales_l));
+  for (int g = 0; g < 8; ++g) {
+    const int stored = scales.scale[g] + 32;
+    block.scales_l[g / 2] = static_cast<uint8_t>(block.scales_l[g / 2] | (stored & 15) << (4 * (g % 2)));
+    block.scales_h = static_cast<uint16_t>(block.scales_h | (stored >> 4) << (2 * g));
   }
 }
 

@@ -25,7 +25,7 @@ TAMIS_HOST_DEVICE inline float e8m0_half(uint8_t e) {
 }
 
 struct BlockMXFP4 {
-  static constexpr uint32_t kLen = 32;
+  static constexpr uint32_t kLen = 32, kCodes = 16, kGroupLen = 32;
   uint8_t e;
   uint8_t qs[16];
 };
@@ -38,6 +38,9 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockMXFP4& block, float* out) 
     out[j + 16] = d * static_cast<float>(e2m1_doubled(block.qs[j] >> 4));
   }
 }
+
+// Codes of E2M1.
+inline void put_codes(const uint8_t* codes, BlockMXFP4& block) { put_nibbles(codes, 16, block.qs); }
 
 // e puts the largest magnitude in [4, 8) steps; each weight the nearest code, the lower one of two equally near.
 void encode_block(const float* values, BlockMXFP4& block);

@@ -24,7 +24,7 @@ TAMIS_HOST_DEVICE inline float ue4m3_half(uint8_t bits) {
 }
 
 struct BlockNVFP4 {
-  static constexpr uint32_t kLen = 64;
+  static constexpr uint32_t kLen = 64, kCodes = 16, kGroupLen = 16;
   uint8_t d[4];
   uint8_t qs[32];
 };
@@ -39,6 +39,11 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockNVFP4& block, float* out) 
       out[16 * group + 8 + j] = d * static_cast<float>(e2m1_doubled(qs[j] >> 4));
     }
   }
+}
+
+// Codes of E2M1.
+inline void put_codes(const uint8_t* codes, BlockNVFP4& block) {
+  for (int g = 0; g < 4; ++g) put_nibbles(codes + 16 * g, 8, block.qs + 8 * g);
 }
 
 // Each scale puts the largest magnitude at 6 steps; each weight the nearest code. As ggml quantize_row_nvfp4_ref, but

@@ -12,7 +12,8 @@
 namespace tamis {
 
 struct BlockQ1_0 {
-  static constexpr uint32_t kLen = 128;
+  static constexpr uint32_t kLen = 128, kCodes = 2, kGroupLen = 128;
+  static constexpr ScaleRange kScales{};
   uint16_t d;
   uint8_t qs[16];
 };
@@ -23,6 +24,21 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ1_0& block, float* out) {
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 8; ++j) out[8 * i + j] = ((block.qs[i] >> j) & 1) != 0 ? d : -d;
 }
+
+// 1 for +d, 0 for −d.
+inline void put_codes(const uint8_t* codes, BlockQ1_0& block) {
+  for (int i = 0; i < 16; ++i) {
+    int byte = 0;
+    for (int j = 0; j < 8; ++j) byte |= codes[8 * i + j] << j;
+    block.qs[i] = static_cast<uint8_t>(byte);
+  }
+}
+
+inline void get_scales(const BlockQ1_0& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.scale[0] = 1;
+}
+inline void put_scales(const BlockScales& scales, BlockQ1_0& block) { block.d = f32_to_f16(scales.d); }
 
 // The signs, and d = the mean magnitude. Byte for byte ggml quantize_row_q1_0_ref.
 void encode_block(const float* values, BlockQ1_0& block);

@@ -12,7 +12,8 @@
 namespace tamis {
 
 struct BlockQ2_0 {
-  static constexpr uint32_t kLen = 64;
+  static constexpr uint32_t kLen = 64, kCodes = 4, kGroupLen = 64;
+  static constexpr ScaleRange kScales{};
   uint16_t d;
   uint8_t qs[16];
 };
@@ -23,6 +24,20 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ2_0& block, float* out) {
   for (int i = 0; i < 16; ++i)
     for (int j = 0; j < 4; ++j) out[4 * i + j] = static_cast<float>(((block.qs[i] >> (2 * j)) & 3) - 1) * d;
 }
+
+// Codes q + 1.
+inline void put_codes(const uint8_t* codes, BlockQ2_0& block) {
+  for (int i = 0; i < 16; ++i) {
+    const uint8_t* c = codes + 4 * i;
+    block.qs[i] = static_cast<uint8_t>(c[0] | c[1] << 2 | c[2] << 4 | c[3] << 6);
+  }
+}
+
+inline void get_scales(const BlockQ2_0& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.scale[0] = 1;
+}
+inline void put_scales(const BlockScales& scales, BlockQ2_0& block) { block.d = f32_to_f16(scales.d); }
 
 // d = the largest magnitude, so that code 3 is not used. Byte for byte ggml quantize_row_q2_0_ref.
 void encode_block(const float* values, BlockQ2_0& block);

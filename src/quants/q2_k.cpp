@@ -11,11 +11,12 @@ template <class Super>
 void pack_block(const Super& super, BlockQ2K& block) {
   block.d = super.d();
   block.dmin = super.dmin();
+  uint8_t codes[256];
   for (int g = 0; g < 16; ++g) {
     block.scales[g] = static_cast<uint8_t>(super.scale(g) | super.minimum(g) << 4);
-    uint8_t* qs = block.qs + 32 * (g / 8) + 16 * (g % 2);
-    for (int l = 0; l < 16; ++l) qs[l] = static_cast<uint8_t>(qs[l] | super.code(g, l) << (2 * (g / 2 % 4)));
+    for (int l = 0; l < 16; ++l) codes[16 * g + l] = super.code(g, l);
   }
+  put_codes(codes, block);
 }
 
 struct Search {

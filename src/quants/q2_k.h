@@ -13,7 +13,8 @@
 namespace tamis {
 
 struct BlockQ2K {
-  static constexpr uint32_t kLen = 256;
+  static constexpr uint32_t kLen = 256, kCodes = 4, kGroupLen = 16;
+  static constexpr ScaleRange kScales{0, 15, 0, 15};
   uint8_t scales[16];
   uint8_t qs[64];
   uint16_t d;
@@ -31,6 +32,23 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ2K& block, float* out) {
     const int shift = 2 * (group / 2 % 4);
     for (int l = 0; l < 16; ++l) out[16 * group + l] = scale * static_cast<float>((qs[l] >> shift) & 3) - offset;
   }
+}
+
+// Codes q.
+inline void put_codes(const uint8_t* codes, BlockQ2K& block) { put_crumbs(codes, 2, block.qs); }
+
+inline void get_scales(const BlockQ2K& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.dmin = f16_to_f32(block.dmin);
+  for (int g = 0; g < 16; ++g) {
+    scales.scale[g] = block.scales[g] & 15;
+    scales.minimum[g] = block.scales[g] >> 4;
+  }
+}
+inline void put_scales(const BlockScales& scales, BlockQ2K& block) {
+  block.d = f32_to_f16(scales.d);
+  block.dmin = f32_to_f16(scales.dmin);
+  for (int g = 0; g < 16; ++g) block.scales[g] = static_cast<uint8_t>(scales.scale[g] | scales.minimum[g] << 4);
 }
 
 // Each group's range [min(0, min), max] in 3 steps; the sixteen scales and minima in 15 steps of the largest of each.

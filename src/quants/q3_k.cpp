@@ -9,21 +9,15 @@ namespace {
 
 template <class Super>
 void pack_block(const Super& super, BlockQ3K& block) {
-  block.d = super.d();
+  uint8_t codes[256];
+  BlockScales scales;
   for (int g = 0; g < 16; ++g) {
-    const int scale = super.scale(g) + 32;
-    uint8_t& low = block.scales[g % 8];
-    uint8_t& high = block.scales[8 + g % 4];
-    low = static_cast<uint8_t>(low | (scale & 15) << (4 * (g / 8)));
-    high = static_cast<uint8_t>(high | (scale >> 4) << (2 * (g / 4)));
-    uint8_t* qs = block.qs + 32 * (g / 8) + 16 * (g % 2);
-    uint8_t* mask = block.hmask + 16 * (g % 2);
-    for (int l = 0; l < 16; ++l) {
-      const int code = super.code(g, l) + 4;
-      qs[l] = static_cast<uint8_t>(qs[l] | (code & 3) << (2 * (g / 2 % 4)));
-      mask[l] = static_cast<uint8_t>(mask[l] | (code >> 2) << (g / 2));
-    }
+    scales.scale[g] = super.scale(g);
+    for (int l = 0; l < 16; ++l) codes[16 * g + l] = static_cast<uint8_t>(super.code(g, l) + 4);
   }
+  put_scales(scales, block);
+  block.d = super.d();
+  put_codes(codes, block);
 }
 
 struct Search {

@@ -15,7 +15,8 @@
 namespace tamis {
 
 struct BlockQ3K {
-  static constexpr uint32_t kLen = 256;
+  static constexpr uint32_t kLen = 256, kCodes = 8, kGroupLen = 16;
+  static constexpr ScaleRange kScales{-32, 31};
   uint8_t hmask[32];
   uint8_t qs[64];
   uint8_t scales[12];
@@ -42,6 +43,32 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ3K& block, float* out) {
       const int q = ((qs[l] >> shift) & 3) + 4 * ((high[l] >> plane) & 1) - 4;
       out[16 * group + l] = scale * static_cast<float>(q);
     }
+  }
+}
+
+// Codes q, 0 … 7.
+inline void put_codes(const uint8_t* codes, BlockQ3K& block) {
+  put_crumbs(codes, 2, block.qs);
+  for (int l = 0; l < 32; ++l) {
+    int high = 0;
+    for (int i = 0; i < 8; ++i) high |= (codes[32 * i + l] >> 2) << i;
+    block.hmask[l] = static_cast<uint8_t>(high);
+  }
+}
+
+inline void get_scales(const BlockQ3K& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  for (int g = 0; g < 16; ++g) scales.scale[g] = q3_k_scale(block, g);
+}
+inline void put_scales(const BlockScales& scales, BlockQ3K& block) {
+  block.d = f32_to_f16(scales.d);
+  std::memset(block.scales, 0, sizeof(block.scales));
+  for (int g = 0; g < 16; ++g) {
+    const int scale = scales.scale[g] + 32;
+    uint8_t& low = block.scales[g % 8];
+    uint8_t& high = block.scales[8 + g % 4];
+    low = static_cast<uint8_t>(low | (scale & 15) << (4 * (g / 8)));
+    high = static_cast<uint8_t>(high | (scale >> 4) << (2 * (g / 4)));
   }
 }
 

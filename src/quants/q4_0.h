@@ -12,7 +12,8 @@
 namespace tamis {
 
 struct BlockQ4_0 {
-  static constexpr uint32_t kLen = 32;
+  static constexpr uint32_t kLen = 32, kCodes = 16, kGroupLen = 32;
+  static constexpr ScaleRange kScales{};
   uint16_t d;
   uint8_t qs[16];
 };
@@ -25,6 +26,15 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4_0& block, float* out) {
     out[j + 16] = d * static_cast<float>((block.qs[j] >> 4) - 8);
   }
 }
+
+// Codes q + 8.
+inline void put_codes(const uint8_t* codes, BlockQ4_0& block) { put_nibbles(codes, 16, block.qs); }
+
+inline void get_scales(const BlockQ4_0& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.scale[0] = 1;
+}
+inline void put_scales(const BlockScales& scales, BlockQ4_0& block) { block.d = f32_to_f16(scales.d); }
 
 // The value of largest magnitude becomes code 0 (−8·d), so d = extreme / −8.
 void encode_block(const float* values, BlockQ4_0& block);

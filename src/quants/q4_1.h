@@ -12,7 +12,8 @@
 namespace tamis {
 
 struct BlockQ4_1 {
-  static constexpr uint32_t kLen = 32;
+  static constexpr uint32_t kLen = 32, kCodes = 16, kGroupLen = 32;
+  static constexpr ScaleRange kScales{1, 1, -1, -1};
   uint16_t d;
   uint16_t m;
   uint8_t qs[16];
@@ -26,6 +27,20 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4_1& block, float* out) {
     out[j] = d * static_cast<float>(block.qs[j] & 15) + m;
     out[j + 16] = d * static_cast<float>(block.qs[j] >> 4) + m;
   }
+}
+
+// Codes q.
+inline void put_codes(const uint8_t* codes, BlockQ4_1& block) { put_nibbles(codes, 16, block.qs); }
+
+inline void get_scales(const BlockQ4_1& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.dmin = f16_to_f32(block.m);
+  scales.scale[0] = 1;
+  scales.minimum[0] = -1;
+}
+inline void put_scales(const BlockScales& scales, BlockQ4_1& block) {
+  block.d = f32_to_f16(scales.d);
+  block.m = f32_to_f16(scales.dmin);
 }
 
 // The range [min, max] in 15 steps.

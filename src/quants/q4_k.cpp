@@ -23,13 +23,12 @@ template <class Super>
 void pack_block(const Super& super, BlockQ4K& block) {
   block.d = super.d();
   block.dmin = super.dmin();
+  uint8_t codes[256];
   for (int g = 0; g < 8; ++g) {
     pack_scale_min(block.scales, g, {super.scale(g), super.minimum(g)});
-    for (int l = 0; l < 32; ++l) {
-      uint8_t& byte = block.qs[32 * (g / 2) + l];
-      byte = static_cast<uint8_t>(byte | super.code(g, l) << (4 * (g % 2)));
-    }
+    for (int l = 0; l < 32; ++l) codes[32 * g + l] = super.code(g, l);
   }
+  put_codes(codes, block);
 }
 
 struct Search {

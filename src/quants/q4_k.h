@@ -17,7 +17,8 @@
 namespace tamis {
 
 struct BlockQ4K {
-  static constexpr uint32_t kLen = 256;
+  static constexpr uint32_t kLen = 256, kCodes = 16, kGroupLen = 32;
+  static constexpr ScaleRange kScales{0, 63, 0, 63};
   uint16_t d;
   uint16_t dmin;
   uint8_t scales[12];
@@ -51,6 +52,28 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4K& block, float* out) {
     const int shift = 4 * (group % 2);
     for (int l = 0; l < 32; ++l) out[32 * group + l] = scale * static_cast<float>((qs[l] >> shift) & 15) - offset;
   }
+}
+
+// Codes q.
+inline void put_codes(const uint8_t* codes, BlockQ4K& block) {
+  for (int i = 0; i < 4; ++i) put_nibbles(codes + 64 * i, 32, block.qs + 32 * i);
+}
+
+inline void get_scales(const BlockQ4K& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.dmin = f16_to_f32(block.dmin);
+  for (int g = 0; g < 8; ++g) {
+    const ScaleMin packed = k_scale_min(block.scales, g);
+    scales.scale[g] = packed.scale;
+    scales.minimum[g] = packed.min;
+  }
+}
+inline void put_scales(const BlockScales& scales, BlockQ4K& block) {
+  block.d = f32_to_f16(scales.d);
+  block.dmin = f32_to_f16(scales.dmin);
+  std::memset(block.scales, 0, sizeof(block.scales));
+  for (int g = 0; g < 8; ++g)
+    pack_scale_min(block.scales, g, {static_cast<uint8_t>(scales.scale[g]), static_cast<uint8_t>(scales.minimum[g])});
 }
 
 // Each group's range [min(0, min), max] in 15 steps; the eight scales and minima in 63 steps of the largest of each.

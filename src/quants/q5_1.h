@@ -12,7 +12,8 @@
 namespace tamis {
 
 struct BlockQ5_1 {
-  static constexpr uint32_t kLen = 32;
+  static constexpr uint32_t kLen = 32, kCodes = 32, kGroupLen = 32;
+  static constexpr ScaleRange kScales{1, 1, -1, -1};
   uint16_t d;
   uint16_t m;
   uint8_t qh[4];
@@ -31,6 +32,20 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ5_1& block, float* out) {
     out[j] = d * static_cast<float>(low) + m;
     out[j + 16] = d * static_cast<float>(high) + m;
   }
+}
+
+// Codes q.
+inline void put_codes(const uint8_t* codes, BlockQ5_1& block) { put_five_bits(codes, block.qh, block.qs); }
+
+inline void get_scales(const BlockQ5_1& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.dmin = f16_to_f32(block.m);
+  scales.scale[0] = 1;
+  scales.minimum[0] = -1;
+}
+inline void put_scales(const BlockScales& scales, BlockQ5_1& block) {
+  block.d = f32_to_f16(scales.d);
+  block.m = f32_to_f16(scales.dmin);
 }
 
 // The range [min, max] in 31 steps.

@@ -11,15 +11,12 @@ template <class Super>
 void pack_block(const Super& super, BlockQ5K& block) {
   block.d = super.d();
   block.dmin = super.dmin();
+  uint8_t codes[256];
   for (int g = 0; g < 8; ++g) {
     pack_scale_min(block.scales, g, {super.scale(g), super.minimum(g)});
-    for (int l = 0; l < 32; ++l) {
-      const uint8_t code = super.code(g, l);
-      uint8_t& low = block.qs[32 * (g / 2) + l];
-      low = static_cast<uint8_t>(low | (code & 15) << (4 * (g % 2)));
-      block.qh[l] = static_cast<uint8_t>(block.qh[l] | (code >> 4) << g);
-    }
+    for (int l = 0; l < 32; ++l) codes[32 * g + l] = super.code(g, l);
   }
+  put_codes(codes, block);
 }
 
 struct Search {

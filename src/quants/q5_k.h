@@ -14,7 +14,8 @@
 namespace tamis {
 
 struct BlockQ5K {
-  static constexpr uint32_t kLen = 256;
+  static constexpr uint32_t kLen = 256, kCodes = 32, kGroupLen = 32;
+  static constexpr ScaleRange kScales{0, 63, 0, 63};
   uint16_t d;
   uint16_t dmin;
   uint8_t scales[12];
@@ -37,6 +38,34 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ5K& block, float* out) {
       out[32 * group + l] = scale * static_cast<float>(q) - offset;
     }
   }
+}
+
+// Codes q.
+inline void put_codes(const uint8_t* codes, BlockQ5K& block) {
+  for (int l = 0; l < 32; ++l) {
+    int high = 0;
+    for (int g = 0; g < 8; ++g) high |= (codes[32 * g + l] >> 4) << g;
+    block.qh[l] = static_cast<uint8_t>(high);
+    for (int i = 0; i < 4; ++i)
+      block.qs[32 * i + l] = static_cast<uint8_t>((codes[64 * i + l] & 15) | (codes[64 * i + 32 + l] & 15) << 4);
+  }
+}
+
+inline void get_scales(const BlockQ5K& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.dmin = f16_to_f32(block.dmin);
+  for (int g = 0; g < 8; ++g) {
+    const ScaleMin packed = k_scale_min(block.scales, g);
+    scales.scale[g] = packed.scale;
+    scales.minimum[g] = packed.min;
+  }
+}
+inline void put_scales(const BlockScales& scales, BlockQ5K& block) {
+  block.d = f32_to_f16(scales.d);
+  block.dmin = f32_to_f16(scales.dmin);
+  std::memset(block.scales, 0, sizeof(block.scales));
+  for (int g = 0; g < 8; ++g)
+    pack_scale_min(block.scales, g, {static_cast<uint8_t>(scales.scale[g]), static_cast<uint8_t>(scales.minimum[g])});
 }
 
 // As Q4_K, in 31 steps.

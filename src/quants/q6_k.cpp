@@ -10,17 +10,12 @@ namespace {
 template <class Super>
 void pack_block(const Super& super, BlockQ6K& block) {
   block.d = super.d();
+  uint8_t codes[256];
   for (int g = 0; g < 16; ++g) {
     block.scales[g] = static_cast<int8_t>(super.scale(g));
-    const int half = g / 8, k = g / 2 % 4, first = 16 * (g % 2);
-    uint8_t* low = block.ql + 64 * half + 32 * (k % 2) + first;
-    uint8_t* high = block.qh + 32 * half + first;
-    for (int l = 0; l < 16; ++l) {
-      const int code = super.code(g, l) + 32;
-      low[l] = static_cast<uint8_t>(low[l] | (code & 15) << (4 * (k / 2)));
-      high[l] = static_cast<uint8_t>(high[l] | (code >> 4) << (2 * k));
-    }
+    for (int l = 0; l < 16; ++l) codes[16 * g + l] = static_cast<uint8_t>(super.code(g, l) + 32);
   }
+  put_codes(codes, block);
 }
 
 struct Search {

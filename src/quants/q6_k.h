@@ -13,7 +13,8 @@
 namespace tamis {
 
 struct BlockQ6K {
-  static constexpr uint32_t kLen = 256;
+  static constexpr uint32_t kLen = 256, kCodes = 64, kGroupLen = 16;
+  static constexpr ScaleRange kScales{-128, 127};
   uint8_t ql[128];
   uint8_t qh[64];
   int8_t scales[16];
@@ -34,6 +35,28 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ6K& block, float* out) {
       out[16 * group + l] = scale * static_cast<float>(q - 32);
     }
   }
+}
+
+// Codes q + 32.
+inline void put_codes(const uint8_t* codes, BlockQ6K& block) {
+  for (int h = 0; h < 2; ++h) {
+    for (int l = 0; l < 32; ++l) {
+      const uint8_t* c = codes + 128 * h + l;
+      block.ql[64 * h + l] = static_cast<uint8_t>((c[0] & 15) | (c[64] & 15) << 4);
+      block.ql[64 * h + 32 + l] = static_cast<uint8_t>((c[32] & 15) | (c[96] & 15) << 4);
+      block.qh[32 * h + l] =
+          static_cast<uint8_t>(c[0] >> 4 | (c[32] >> 4) << 2 | (c[64] >> 4) << 4 | (c[96] >> 4) << 6);
+    }
+  }
+}
+
+inline void get_scales(const BlockQ6K& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  for (int g = 0; g < 16; ++g) scales.scale[g] = block.scales[g];
+}
+inline void put_scales(const BlockScales& scales, BlockQ6K& block) {
+  block.d = f32_to_f16(scales.d);
+  for (int g = 0; g < 16; ++g) block.scales[g] = static_cast<int8_t>(scales.scale[g]);
 }
 
 // Each group's value of largest magnitude is code −32; the scale of largest magnitude is −128.

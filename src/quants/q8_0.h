@@ -11,7 +11,8 @@
 namespace tamis {
 
 struct BlockQ8_0 {
-  static constexpr uint32_t kLen = 32;
+  static constexpr uint32_t kLen = 32, kCodes = 256, kGroupLen = 32;
+  static constexpr ScaleRange kScales{};
   uint16_t d;
   int8_t qs[32];
 };
@@ -21,6 +22,17 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ8_0& block, float* out) {
   const float d = f16_to_f32(block.d);
   for (int j = 0; j < 32; ++j) out[j] = static_cast<float>(block.qs[j]) * d;
 }
+
+// Codes q + 128.
+inline void put_codes(const uint8_t* codes, BlockQ8_0& block) {
+  for (int j = 0; j < 32; ++j) block.qs[j] = static_cast<int8_t>(codes[j] - 128);
+}
+
+inline void get_scales(const BlockQ8_0& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.scale[0] = 1;
+}
+inline void put_scales(const BlockScales& scales, BlockQ8_0& block) { block.d = f32_to_f16(scales.d); }
 
 // The largest magnitude becomes ±127.
 void encode_block(const float* values, BlockQ8_0& block);

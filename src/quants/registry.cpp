@@ -42,6 +42,16 @@ constexpr auto kAffine = OperandClass::affine;
 constexpr auto kLookup = OperandClass::lookup;
 constexpr auto kGrid = OperandClass::grid;
 
+template <class Block>
+constexpr CodeGrid codes_of() {
+  return {Block::kCodes, Block::kGroupLen, recode_block<Block>};
+}
+template <class Block>
+constexpr CodeGrid scales_of() {
+  return {Block::kCodes,  Block::kGroupLen,         recode_block<Block>,
+          Block::kScales, read_block_scales<Block>, write_block_scales<Block>};
+}
+
 constexpr QuantType kTypes[] = {
     {DType::f32, kPlain, decode_f32, encode_f32},
     {DType::f16, kPlain, decode_f16, encode_f16},
@@ -51,18 +61,18 @@ constexpr QuantType kTypes[] = {
     {DType::i16, kPlain, decode_number<int16_t>, nullptr},
     {DType::i32, kPlain, decode_number<int32_t>, nullptr},
     {DType::i64, kPlain, decode_number<int64_t>, nullptr},
-    {DType::q4_0, kAffine, decode_blocks<BlockQ4_0>, encode_blocks<BlockQ4_0>, encode_q4_0},
-    {DType::q4_1, kAffine, decode_blocks<BlockQ4_1>, encode_blocks<BlockQ4_1>, encode_q4_1},
-    {DType::q5_0, kAffine, decode_blocks<BlockQ5_0>, encode_blocks<BlockQ5_0>, encode_q5_0},
-    {DType::q5_1, kAffine, decode_blocks<BlockQ5_1>, encode_blocks<BlockQ5_1>, encode_q5_1},
-    {DType::q8_0, kAffine, decode_blocks<BlockQ8_0>, encode_blocks<BlockQ8_0>, encode_q8_0},
+    {DType::q4_0, kAffine, decode_blocks<BlockQ4_0>, encode_blocks<BlockQ4_0>, encode_q4_0, scales_of<BlockQ4_0>()},
+    {DType::q4_1, kAffine, decode_blocks<BlockQ4_1>, encode_blocks<BlockQ4_1>, encode_q4_1, scales_of<BlockQ4_1>()},
+    {DType::q5_0, kAffine, decode_blocks<BlockQ5_0>, encode_blocks<BlockQ5_0>, encode_q5_0, scales_of<BlockQ5_0>()},
+    {DType::q5_1, kAffine, decode_blocks<BlockQ5_1>, encode_blocks<BlockQ5_1>, encode_q5_1, scales_of<BlockQ5_1>()},
+    {DType::q8_0, kAffine, decode_blocks<BlockQ8_0>, encode_blocks<BlockQ8_0>, encode_q8_0, scales_of<BlockQ8_0>()},
     {DType::q8_1, kAffine, decode_blocks<BlockQ8_1>, nullptr},
     {DType::q8_k, kAffine, decode_blocks<BlockQ8K>, nullptr},
-    {DType::q2_k, kAffine, decode_blocks<BlockQ2K>, encode_blocks<BlockQ2K>, encode_q2_k},
-    {DType::q3_k, kAffine, decode_blocks<BlockQ3K>, encode_blocks<BlockQ3K>, encode_q3_k},
-    {DType::q4_k, kAffine, decode_blocks<BlockQ4K>, encode_blocks<BlockQ4K>, encode_q4_k},
-    {DType::q5_k, kAffine, decode_blocks<BlockQ5K>, encode_blocks<BlockQ5K>, encode_q5_k},
-    {DType::q6_k, kAffine, decode_blocks<BlockQ6K>, encode_blocks<BlockQ6K>, encode_q6_k},
+    {DType::q2_k, kAffine, decode_blocks<BlockQ2K>, encode_blocks<BlockQ2K>, encode_q2_k, scales_of<BlockQ2K>()},
+    {DType::q3_k, kAffine, decode_blocks<BlockQ3K>, encode_blocks<BlockQ3K>, encode_q3_k, scales_of<BlockQ3K>()},
+    {DType::q4_k, kAffine, decode_blocks<BlockQ4K>, encode_blocks<BlockQ4K>, encode_q4_k, scales_of<BlockQ4K>()},
+    {DType::q5_k, kAffine, decode_blocks<BlockQ5K>, encode_blocks<BlockQ5K>, encode_q5_k, scales_of<BlockQ5K>()},
+    {DType::q6_k, kAffine, decode_blocks<BlockQ6K>, encode_blocks<BlockQ6K>, encode_q6_k, scales_of<BlockQ6K>()},
     {DType::iq1_s, kGrid, decode_blocks<BlockIQ1S>, encode_blocks<BlockIQ1S>, encode_iq1_s},
     {DType::iq1_m, kGrid, decode_blocks<BlockIQ1M>, encode_blocks<BlockIQ1M>, encode_iq1_m},
     {DType::iq2_xxs, kGrid, decode_blocks<BlockIQ2XXS>, encode_blocks<BlockIQ2XXS>, encode_iq2_xxs},
@@ -70,14 +80,17 @@ constexpr QuantType kTypes[] = {
     {DType::iq2_s, kGrid, decode_blocks<BlockIQ2S>, encode_blocks<BlockIQ2S>, encode_iq2_s},
     {DType::iq3_xxs, kGrid, decode_blocks<BlockIQ3XXS>, encode_blocks<BlockIQ3XXS>, encode_iq3_xxs},
     {DType::iq3_s, kGrid, decode_blocks<BlockIQ3S>, encode_blocks<BlockIQ3S>, encode_iq3_s},
-    {DType::iq4_nl, kLookup, decode_blocks<BlockIQ4NL>, encode_blocks<BlockIQ4NL>, encode_iq4_nl},
-    {DType::iq4_xs, kLookup, decode_blocks<BlockIQ4XS>, encode_blocks<BlockIQ4XS>, encode_iq4_xs},
+    {DType::iq4_nl, kLookup, decode_blocks<BlockIQ4NL>, encode_blocks<BlockIQ4NL>, encode_iq4_nl,
+     scales_of<BlockIQ4NL>()},
+    {DType::iq4_xs, kLookup, decode_blocks<BlockIQ4XS>, encode_blocks<BlockIQ4XS>, encode_iq4_xs,
+     scales_of<BlockIQ4XS>()},
     {DType::tq1_0, kAffine, decode_blocks<BlockTQ1_0>, encode_blocks<BlockTQ1_0>, encode_tq1_0},
-    {DType::tq2_0, kAffine, decode_blocks<BlockTQ2_0>, encode_blocks<BlockTQ2_0>, encode_tq2_0},
-    {DType::mxfp4, kLookup, decode_blocks<BlockMXFP4>, encode_blocks<BlockMXFP4>, encode_mxfp4},
-    {DType::nvfp4, kLookup, decode_blocks<BlockNVFP4>, encode_blocks<BlockNVFP4>, encode_nvfp4},
-    {DType::q1_0, kAffine, decode_blocks<BlockQ1_0>, encode_blocks<BlockQ1_0>, encode_q1_0},
-    {DType::q2_0, kAffine, decode_blocks<BlockQ2_0>, encode_blocks<BlockQ2_0>, encode_q2_0},
+    {DType::tq2_0, kAffine, decode_blocks<BlockTQ2_0>, encode_blocks<BlockTQ2_0>, encode_tq2_0,
+     scales_of<BlockTQ2_0>()},
+    {DType::mxfp4, kLookup, decode_blocks<BlockMXFP4>, encode_blocks<BlockMXFP4>, encode_mxfp4, codes_of<BlockMXFP4>()},
+    {DType::nvfp4, kLookup, decode_blocks<BlockNVFP4>, encode_blocks<BlockNVFP4>, encode_nvfp4, codes_of<BlockNVFP4>()},
+    {DType::q1_0, kAffine, decode_blocks<BlockQ1_0>, encode_blocks<BlockQ1_0>, encode_q1_0, scales_of<BlockQ1_0>()},
+    {DType::q2_0, kAffine, decode_blocks<BlockQ2_0>, encode_blocks<BlockQ2_0>, encode_q2_0, scales_of<BlockQ2_0>()},
 };
 
 constexpr size_t kMaxId = 43;

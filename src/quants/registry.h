@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "quants/block.h"
 
 namespace tamis {
 
@@ -16,6 +17,17 @@ enum class OperandClass : uint8_t {
   affine,  // w = scale·code + offset for each group
   lookup,  // w = scale·table[code]
   grid,    // vectors from a fixed grid (IQ1–IQ3)
+};
+
+// The codes of a type under given scales: what rounding with error feedback changes (hessian_rows.h).
+struct CodeGrid {
+  uint32_t n_codes = 0;    // 0: its values are not codes one by one (vectors of a grid, plain elements)
+  uint32_t group_len = 0;  // neighbours in a block whose codes mean the same values
+  void (*put_codes)(const uint8_t* codes, std::byte* block) = nullptr;  // [block_len]; the block's scales stay
+  // The block's scales as numbers and back, its codes stay; null for a type whose scales are no f16 and integers.
+  ScaleRange range{};
+  void (*get_scales)(const std::byte* block, BlockScales& scales) = nullptr;
+  void (*put_scales)(const BlockScales& scales, std::byte* block) = nullptr;
 };
 
 struct QuantType {
@@ -29,6 +41,7 @@ struct QuantType {
   // finite number >= 0 for each of the n_blocks·block_len values, or null; any float as a value gives codes in range.
   // Null when the type has none: plain serves.
   void (*encode_fast)(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) = nullptr;
+  CodeGrid codes{};
 };
 
 // The row of a type. Every DType a file may hold has one.
@@ -43,8 +56,9 @@ void decode(DType dtype, const std::byte* blocks, std::span<float> out);
 Status decode_checked(DType dtype, std::span<const std::byte> blocks, std::span<float> out);
 
 enum class EncodeMethod : uint8_t {
-  plain,  // the textbook encoder
-  fast,   // the search of encode_fast; the textbook encoder of types without one
+  plain,    // the textbook encoder
+  fast,     // the search of encode_fast; the textbook encoder of types without one
+  hessian,  // error feedback under the full input Hessian where there is one (hessian_rows.h), else as fast
 };
 
 // Encodes rows of `row_len` values, laid end to end. `importance`: row_len finite numbers >= 0, the weight of each

@@ -70,6 +70,7 @@ class Quantize : public ::testing::Test {
     options.recipe = *find_recipe(recipe);
     options.is_pure = true;
     options.imatrix = importance;
+    options.method = method_;
     auto file = GgufFile::open(path("m.gguf"));
     EXPECT_TRUE(file) << file.error().to_string();
     return plan_quantize(*file, options, path(out));
@@ -94,6 +95,7 @@ class Quantize : public ::testing::Test {
 
   const test::TemporaryDir dir_;
   std::vector<std::string> warnings_;
+  EncodeMethod method_ = EncodeMethod::fast;
 };
 
 TEST_F(Quantize, B17_ZerosOfAnImatrixMakeNoNaN) {
@@ -179,6 +181,33 @@ TEST_F(Quantize, BytesDoNotDependOnThreads) {
       EXPECT_EQ(read_all(path("one.gguf")), read_all(path("more.gguf"))) << recipe;
     }
   }
+}
+
+// With the full Hessian of one matrix: another file than the diagonal's, the same for any number of threads; experts go
+// on as before, and say so.
+TEST_F(Quantize, HessiansFeedErrorsBack) {
+  Imatrix importance = imatrix(std::vector<double>(kCols, 1));
+  ASSERT_TRUE(quantize("Q4_K", &importance, "fast.gguf"));
+  method_ = EncodeMethod::hessian;
+  const auto without = quantize("Q4_K", &importance, "none.gguf");
+  ASSERT_FALSE(without);
+  EXPECT_EQ(without.error().code, ErrorCode::invalid_argument);
+  std::vector<int16_t> lower;
+  for (size_t i = 0; i < kCols; ++i)
+    for (size_t j = 0; j < i; ++j) lower.push_back(static_cast<int16_t>(i - j < 10 ? 32000 - 3200 * (i - j) : 0));
+  importance.correlations["blk.0.attn_q.weight"] = correlations_in_memory(kCols, lower);
+  ASSERT_TRUE(quantize("Q4_K", &importance, "one.gguf", 1));
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("1 tensor is encoded as with --method fast"), std::string::npos) << warnings_[0];
+  ASSERT_TRUE(quantize("Q4_K", &importance, "two.gguf", 2));
+  EXPECT_EQ(read_all(path("one.gguf")), read_all(path("two.gguf")));
+  EXPECT_NE(read_all(path("one.gguf")), read_all(path("fast.gguf")));
+  importance.correlations["blk.0.attn_q.weight"] =
+      correlations_in_memory(kCols, std::vector<int16_t>(kCols * (kCols - 1) / 2, -32767));
+  const auto impossible = quantize("Q4_K", &importance, "bad.gguf");
+  ASSERT_FALSE(impossible);
+  EXPECT_EQ(impossible.error().code, ErrorCode::format);
+  EXPECT_FALSE(file_exists(path("bad.gguf")));
 }
 
 // Stopped after each tensor in turn; torn and foreign leftovers are not taken for good.

@@ -89,6 +89,54 @@ TEST(Calibrate, NeitherBatchNorThreadsNorPerplexityChangeASum) {
   }
 }
 
+// The diagonal of E[x xᵀ] is what the sums say, weights that read the same input share it, and no order of work changes
+// a bit.
+TEST(Calibrate, PairsAreThoseOfTheInputs) {
+  const std::string path = test::write_tiny_model();
+  const std::vector<TokenId> tokens = some_tokens(64);
+  const auto with = [&](uint32_t n_batch, uint32_t n_threads) {
+    const auto pool = ThreadPool::create(n_threads);
+    const auto engine = load_tiny(path, *make_cpu_backend(pool.get()), {.n_batch = n_batch});
+    return collect(engine, tokens,
+                   {.n_ctx = 32, .has_correlations = true, .has_perplexity = false, .pool = pool.get()});
+  };
+  const Imatrix expected = with(512, 1);
+  ASSERT_EQ(expected.correlations.size(), expected.entries.size());
+  EXPECT_EQ(expected.correlations.at("blk.0.attn_q.weight"), expected.correlations.at("blk.0.attn_v.weight"));
+  EXPECT_NE(expected.correlations.at("blk.0.attn_q.weight"), expected.correlations.at("blk.0.ffn_up.weight"));
+  const Imatrix other = with(7, 2);
+  for (const auto& [name, correlations] : expected.correlations) {
+    EXPECT_EQ(*other.correlations.at(name)->read(), *correlations->read()) << name;
+    const ImatrixEntry& entry = expected.entries.at(name);
+    const auto products = input_products(entry, *correlations);
+    ASSERT_TRUE(products);
+    const uint64_t n = entry.n_cols();
+    for (uint64_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(static_cast<double>((*products)[i * n + i]), entry.sums[i] / 64, 1e-6 * entry.sums[i]) << name;
+      for (uint64_t j = 0; j < i; ++j) EXPECT_EQ((*products)[i * n + j], (*products)[j * n + i]);
+    }
+  }
+
+  // The first layer's input by hand, as in FirstInputsAreTheEmbeddings.
+  const auto engine = load_tiny(path, make_reference_backend());
+  const auto* const rows = reinterpret_cast<const float*>(
+      engine->model().file.data(*engine->model().file.find_tensor("token_embd.weight")).data());
+  const uint64_t width = expected.entries.at("blk.0.attn_q.weight").n_cols();
+  double product = 0, first = 0, second = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const size_t token = i % 32 == 0 ? test::kTinyBos : static_cast<size_t>(tokens[i]);
+    const float* const x = rows + token * width;
+    double squares = 0;
+    for (uint64_t k = 0; k < width; ++k) squares += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+    const double scale = 1 / (squares / static_cast<double>(width) + 1e-5);
+    product += scale * static_cast<double>(x[5]) * static_cast<double>(x[2]);
+    first += scale * static_cast<double>(x[5]) * static_cast<double>(x[5]);
+    second += scale * static_cast<double>(x[2]) * static_cast<double>(x[2]);
+  }
+  const auto lower = expected.correlations.at("blk.0.attn_q.weight")->read();
+  EXPECT_NEAR((*lower)[5 * 4 / 2 + 2] / Correlations::kUnit, product / std::sqrt(first * second), 1e-4);
+}
+
 TEST(Calibrate, PerplexityIsThatOfTheVerb) {
   const auto engine = load_tiny(test::write_tiny_model(), make_reference_backend());
   const std::vector<TokenId> tokens = some_tokens(60);

@@ -46,6 +46,83 @@ std::string dat_entry(std::string_view name, int32_t n_calls, const std::vector<
   return out;
 }
 
+// Two weights of three columns that share their inputs, and one of its own.
+Imatrix with_correlations() {
+  Imatrix imatrix;
+  for (const char* name : {"a.weight", "b.weight", "c.weight"}) imatrix.entries[name] = {{4, 9, 1}, {2}};
+  imatrix.correlations["a.weight"] = correlations_in_memory(3, {16384, -32767, 100});
+  imatrix.correlations["b.weight"] = imatrix.correlations["a.weight"];
+  imatrix.correlations["c.weight"] = correlations_in_memory(3, {1, 2, 3});
+  imatrix.datasets = {"a.txt"};
+  return imatrix;
+}
+
+TEST(Imatrix, CorrelationsComeBackAndStayShared) {
+  const auto after = parse(written(with_correlations(), ImatrixFormat::gguf));
+  ASSERT_TRUE(after) << after.error().to_string();
+  ASSERT_EQ(after->correlations.size(), 3u);
+  EXPECT_EQ(after->correlations.at("a.weight"), after->correlations.at("b.weight"));
+  EXPECT_EQ(*after->correlations.at("b.weight")->read(), (std::vector<int16_t>{16384, -32767, 100}));
+  EXPECT_EQ(*after->correlations.at("c.weight")->read(), (std::vector<int16_t>{1, 2, 3}));
+  const auto products = input_products(after->entries.at("a.weight"), *after->correlations.at("a.weight"));
+  ASSERT_TRUE(products);
+  EXPECT_FLOAT_EQ((*products)[0], 2);      // 4 / 2
+  EXPECT_FLOAT_EQ((*products)[4], 4.5f);   // 9 / 2
+  EXPECT_NEAR((*products)[3], 1.5, 1e-4);  // half of √2 · √4.5
+  EXPECT_FLOAT_EQ((*products)[6], -1);     // −√2 · √½
+}
+
+// Sums of products add up: as if both texts had been seen at once.
+TEST(Imatrix, MergedCorrelationsAreThoseOfBothTexts) {
+  Imatrix a = with_correlations(), b = with_correlations();
+  b.entries["a.weight"] = b.entries["b.weight"] = {{12, 0, 1}, {5}};
+  b.correlations["a.weight"] = b.correlations["b.weight"] = correlations_in_memory(3, {0, 32767, 0});
+  b.correlations.erase("c.weight");
+  ASSERT_TRUE(merge_imatrix(a, b));
+  EXPECT_EQ(a.correlations.at("a.weight"), a.correlations.at("b.weight"));
+  const auto lower = *a.correlations.at("a.weight")->read();
+  // ½ · 2 · 3 of 4 · 3; (−2 · 1 + √12 · 1) of 4 · √2; 3 · 100 / 32767 of 3 · √2.
+  EXPECT_NEAR(lower[0], 16384 * 6.0 / 12, 1);
+  EXPECT_NEAR(lower[1], 32767 * (std::sqrt(12.0) - 2) / (4 * std::sqrt(2.0)), 1);
+  EXPECT_NEAR(lower[2], 100 / std::sqrt(2.0), 1);
+  EXPECT_EQ(*a.correlations.at("c.weight")->read(), (std::vector<int16_t>{1, 2, 3}));
+  b.correlations["a.weight"] = correlations_in_memory(2, {5});
+  EXPECT_EQ(merge_imatrix(a, b).error().code, ErrorCode::shape);
+}
+
+TEST(Imatrix, CorrelationsThatDoNotFitAreNamed) {
+  for (const char* wrong : {"of another weight", "of another size", "of another type", "no tensor", "unequal lists"}) {
+    const std::string_view what = wrong;
+    GgufWriter writer;
+    ASSERT_TRUE(writer.add_string("general.type", "imatrix"));
+    ASSERT_TRUE(writer.add_strings("imatrix.datasets", std::vector<std::string>{"x"}));
+    ASSERT_TRUE(writer.add_u32("imatrix.chunk_count", 1));
+    ASSERT_TRUE(writer.add_u32("imatrix.chunk_size", 4));
+    std::vector<std::string> weights{what == "of another weight" ? "z.weight" : "a.weight"};
+    if (what == "unequal lists") weights.emplace_back("a.weight");
+    ASSERT_TRUE(writer.add_strings("tamis.correlation.weights", weights));
+    ASSERT_TRUE(
+        writer.add_strings("tamis.correlation.tensors",
+                           std::vector<std::string>{what == "no tensor" ? "nothing" : "a.weight.in_correlation"}));
+    const uint64_t n = what == "of another size" ? 4 : 3;
+    const DType dtype = what == "of another type" ? DType::f16 : DType::i16;
+    ASSERT_TRUE(writer.add_tensor("a.weight.in_sum2", DType::f32, {1, 3}));
+    ASSERT_TRUE(writer.add_tensor("a.weight.counts", DType::f32, {1, 1}));
+    ASSERT_TRUE(writer.add_tensor("a.weight.in_correlation", dtype, {n}));
+    const TemporaryDir dir;
+    ASSERT_TRUE(writer.begin(dir.file("i"), false));
+    const std::vector<float> sums{1, 2, 3}, counts{1};
+    ASSERT_TRUE(writer.write(std::as_bytes(std::span(sums))));
+    ASSERT_TRUE(writer.write(std::as_bytes(std::span(counts))));
+    const std::vector<int16_t> lower(n);
+    ASSERT_TRUE(writer.write(std::as_bytes(std::span(lower))));
+    ASSERT_TRUE(writer.finish());
+    const auto read = read_imatrix(dir.file("i"));
+    ASSERT_FALSE(read) << wrong;
+    EXPECT_EQ(read.error().code, ErrorCode::format) << wrong;
+  }
+}
+
 TEST(Imatrix, GgufGivesBackWhatWasWritten) {
   const Imatrix before = sample();
   const auto after = parse(written(before, ImatrixFormat::gguf));

@@ -22,6 +22,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   if (n_values > size) std::abort();  // four bytes each in the file
+  for (const auto& [name, correlations] : imatrix->correlations) {
+    const auto products = tamis::input_products(imatrix->entries.at(name), *correlations);
+    if (!products) std::abort();
+    for (const float value : *products)
+      if (!std::isfinite(value)) std::abort();
+  }
   const tamis::Imatrix copy = *imatrix;
   if (!tamis::merge_imatrix(*imatrix, copy)) std::abort();
   if (tamis::summarise(*imatrix).weights.size() != imatrix->entries.size()) std::abort();
