@@ -144,10 +144,13 @@ class Planner {
             fmt::format("{} as {}", escape_for_display(tensor.name), dtype_name(tensor.choice.type));
     }
     if (plan_.options.method != EncodeMethod::hessian) return {};
-    if (imatrix == nullptr || imatrix->correlations.empty())
-      return fail(
-          ErrorCode::invalid_argument,
-          "--method hessian needs an imatrix with correlations: --imatrix F, made with tamis imatrix --hessian");
+    if (imatrix == nullptr)
+      return fail(ErrorCode::invalid_argument, "--method hessian needs --imatrix F, made with tamis imatrix --hessian");
+    if (imatrix->correlations.empty())
+      return tl::unexpected<Error>(with_file(
+          Error{ErrorCode::invalid_argument,
+                "--method hessian needs the correlations of inputs, which tamis imatrix --hessian adds", nullptr},
+          plan_.options.imatrix_path));
     const auto n_without = std::ranges::count_if(plan_.tensors, [](const QuantizedTensor& tensor) {
       const bool is_encoded = tensor.from != tensor.choice.type && dtype_info(tensor.choice.type).block_len > 1;
       return is_encoded && tensor.correlations == nullptr;
