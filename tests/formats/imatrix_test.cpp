@@ -58,7 +58,8 @@ Imatrix with_correlations() {
 }
 
 TEST(Imatrix, CorrelationsComeBackAndStayShared) {
-  const auto after = parse(written(with_correlations(), ImatrixFormat::gguf));
+  const std::string bytes = written(with_correlations(), ImatrixFormat::gguf);  // which correlations are read from later
+  const auto after = parse(bytes);
   ASSERT_TRUE(after) << after.error().to_string();
   ASSERT_EQ(after->correlations.size(), 3u);
   EXPECT_EQ(after->correlations.at("a.weight"), after->correlations.at("b.weight"));
