@@ -58,7 +58,8 @@ Imatrix with_correlations() {
 }
 
 TEST(Imatrix, CorrelationsComeBackAndStayShared) {
-  const std::string bytes = written(with_correlations(), ImatrixFormat::gguf);  // which correlations are read from later
+  const std::string bytes =
+      written(with_correlations(), ImatrixFormat::gguf);  // which correlations are read from later
   const auto after = parse(bytes);
   ASSERT_TRUE(after) << after.error().to_string();
   ASSERT_EQ(after->correlations.size(), 3u);
