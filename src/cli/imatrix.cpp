@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@
 #include "engine/calibrate.h"
 #include "formats/imatrix_statistics.h"
 #include "formats/json.h"
+#include "quants/hessian.h"
 
 namespace tamis::cli {
 namespace {
@@ -61,16 +63,36 @@ void warn_of_unseen_experts(const Imatrix& imatrix) {
 
 // ---- statistics
 
-Json statistics_json(const ImatrixStatistics& weight) {
+// What error feedback may leave of the error, weight by weight: InputHessian::room().
+using Rooms = std::map<std::string, double, std::less<>>;
+
+Result<Rooms> rooms_of(const Imatrix& imatrix, ThreadPool& pool) {
+  Rooms out;
+  std::map<const Correlations*, double> shared;
+  for (const auto& [name, correlations] : imatrix.correlations) {
+    const auto [it, is_new] = shared.try_emplace(correlations.get(), 0);
+    if (is_new) {
+      TAMIS_TRY(std::vector<float> products, input_products(imatrix.entries.find(name)->second, *correlations));
+      auto hessian = InputHessian::create(std::move(products), correlations->n_cols(), {}, pool);
+      if (!hessian) return fail(ErrorCode::format, "{}: its correlations: {}", name, hessian.error().message);
+      it->second = hessian->room();
+    }
+    out.emplace(name, it->second);
+  }
+  return out;
+}
+
+Json statistics_json(const ImatrixStatistics& weight, const Rooms& rooms) {
   Json row = Json::object();
   row.set("schema", 1).set("tensor", weight.name).set("n", weight.n).set("sum", weight.sum).set("min", weight.min);
   row.set("max", weight.max).set("mean", weight.mean).set("stddev", weight.deviation).set("active", weight.active);
   row.set("entropy", weight.entropy).set("normalised_entropy", weight.normalised_entropy).set("zd", weight.outlying);
   row.set("cos_sim", weight.cosine ? Json(*weight.cosine) : Json());
+  if (const auto room = rooms.find(weight.name); room != rooms.end()) row.set("room", room->second);
   return row;
 }
 
-std::string statistics_table(const ImatrixSummary& summary) {
+std::string statistics_table(const ImatrixSummary& summary, const Rooms& rooms) {
   constexpr auto kRight = Align::right;
   Table weights({Align::left, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight});
   weights.add({"tensor", "sum", "min", "max", "mean", "sd", "% active", "N", "entropy", "E (norm)", "ZD", "cos-sim"});
@@ -87,19 +109,26 @@ std::string statistics_table(const ImatrixSummary& summary) {
     layers.add({std::to_string(row.layer_idx), fmt::format("{:.2f}", row.sum),
                 fmt::format("{:.4f} %", 100 * row.outlying), row.cosine ? fmt::format("{:.4f}", *row.cosine) : "-"});
   }
-  return weights.text() + "\nmeans of the layers, weighted by values\n" + layers.text();
+  std::string text = weights.text() + "\nmeans of the layers, weighted by values\n" + layers.text();
+  if (rooms.empty()) return text;
+  Table feedback({Align::left, kRight});
+  feedback.add({"tensor", "room"});
+  for (const auto& [name, room] : rooms) feedback.add({name, fmt::format("{:.3f}", room)});
+  return text + "\nroom: what quantize --method hessian may leave of the error of the outputs\n" + feedback.text();
 }
 
 Result<int> show_statistics(const Args& args, const Imatrix& imatrix) {
   if (args.texts("--in-file").empty())
     return fail(ErrorCode::invalid_argument, "--show-statistics needs --in-file FILE: the matrix to look at");
   const ImatrixSummary summary = summarise(imatrix);
+  const auto pool = ThreadPool::create(static_cast<uint32_t>(args.integer("--threads")));
+  TAMIS_TRY(const Rooms rooms, rooms_of(imatrix, *pool));
   if (!args.flag("--json")) {
-    TAMIS_TRY_STATUS(print_out(statistics_table(summary)));
+    TAMIS_TRY_STATUS(print_out(statistics_table(summary, rooms)));
     return 0;
   }
   for (const ImatrixStatistics& weight : summary.weights)
-    TAMIS_TRY_STATUS(print_out(statistics_json(weight).dump() + "\n"));
+    TAMIS_TRY_STATUS(print_out(statistics_json(weight, rooms).dump() + "\n"));
   return 0;
 }
 
@@ -335,7 +364,8 @@ Verb imatrix_verb() {
           "time: after a kill, go on with --in-file FILE --from-chunk N.\n\n"
           "Without -f, the --in-file matrices are merged or converted. --show-statistics prints sum, least, largest, "
           "mean and deviation of the mean squares, the share above 1e-5, their number, their entropy, the share more "
-          "than a deviation from the mean (ZD) and the likeness to the layer before.",
+          "than a deviation from the mean (ZD) and the likeness to the layer before; of inputs seen in pairs also the "
+          "room that error feedback has.",
       .positionals = {},
       .options = model_options() + imatrix_options(),
       .run = run_imatrix,

@@ -81,11 +81,6 @@ std::string quantize_text(const QuantizePlan& plan, const QuantizeReport& report
   return out;
 }
 
-static std::string_view method_name(EncodeMethod method) {
-  if (method == EncodeMethod::plain) return "plain";
-  return method == EncodeMethod::hessian ? "hessian" : "fast";
-}
-
 std::string quantize_json(const QuantizePlan& plan, const QuantizeReport& report, bool is_dry) {
   Json files = Json::array(), groups = Json::array(), warnings = Json::array(), exact = Json::array(),
        tensors = Json::array();
@@ -110,7 +105,7 @@ std::string quantize_json(const QuantizePlan& plan, const QuantizeReport& report
   for (const std::string& name : report.exact) exact.push_back(name);
   Json out = Json::object();
   out.set("schema", 1).set("dry_run", is_dry).set("type", plan.options.recipe.name());
-  out.set("method", method_name(plan.options.method));
+  out.set("method", encode_method_name(plan.options.method));
   out.set("files", std::move(files)).set("size_bytes", Json(plan.size_bytes()));
   out.set("tensor_bytes", Json(plan.tensor_bytes())).set("n_params", Json(plan.n_params()));
   out.set("bits_per_weight", bits(plan.tensor_bytes(), plan.n_params()));

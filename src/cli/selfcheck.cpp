@@ -103,9 +103,8 @@ class SelfCheck {
   }
 
  private:
-  static std::string_view method_name(EncodeMethod method) { return method == EncodeMethod::plain ? "plain" : "fast"; }
   std::string file_of(DType type, EncodeMethod method) const {
-    return dir_.file(fmt::format("{}-{}", dtype_name(type), method_name(method)));
+    return dir_.file(fmt::format("{}-{}", dtype_name(type), encode_method_name(method)));
   }
   std::vector<TokenId> ids(uint32_t n_vocab) const {
     Rng rng(kSeed);
@@ -144,7 +143,7 @@ class SelfCheck {
     uint64_t n_params = 0;
     for (const GgufTensor& tensor : file.tensors()) n_params += tensor.shape.n_elements();
     Json out = Json::object();
-    out.set("schema", 1).set("type", dtype_name(exported.type)).set("method", method_name(exported.method));
+    out.set("schema", 1).set("type", dtype_name(exported.type)).set("method", encode_method_name(exported.method));
     out.set("layout", layout);
     out.set("file_bits_per_param", static_cast<double>(file.size_bytes()) * 8 / static_cast<double>(n_params));
     out.set("resident_bits_per_quantized_weight", resident_bits(other.loaded.engine->model(), exported.type));

@@ -63,6 +63,22 @@ struct ScaleRange {
   int lowest_minimum = 0, highest_minimum = 0;
 };
 
+// Blocks with one scale, an f16 d, and perhaps a minimum m to be added. Those of several have functions of their own.
+template <class Block>
+void get_scales(const Block& block, BlockScales& scales) {
+  scales.d = f16_to_f32(block.d);
+  scales.scale[0] = 1;
+  if constexpr (requires { block.m; }) {
+    scales.dmin = f16_to_f32(block.m);
+    scales.minimum[0] = -1;
+  }
+}
+template <class Block>
+void put_scales(const BlockScales& scales, Block& block) {
+  block.d = f32_to_f16(scales.d);
+  if constexpr (requires { block.m; }) block.m = f32_to_f16(scales.dmin);
+}
+
 template <class Block>
 void read_block_scales(const std::byte* bytes, BlockScales& scales) {
   Block block;

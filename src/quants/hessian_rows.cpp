@@ -479,13 +479,4 @@ Status encode_rows_with_feedback(DType dtype, std::span<const float> values, con
   return {};
 }
 
-double output_error(std::span<const float> row, std::span<const float> decoded, const InputHessian& hessian) {
-  std::vector<float> off(row.size());
-  for (size_t k = 0; k < off.size(); ++k) off[k] = decoded[k] - row[k];
-  double sum = 0;
-  for (size_t k = 0; k < off.size(); ++k)
-    sum += static_cast<double>(off[k]) * static_cast<double>(dot(hessian.row(k), off.data(), off.size()));
-  return sum;
-}
-
 }  // namespace tamis

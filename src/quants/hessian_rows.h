@@ -36,7 +36,4 @@ bool has_feedback_encoder(DType dtype);
 Status encode_rows_with_feedback(DType dtype, std::span<const float> values, const InputHessian& hessian,
                                  const FeedbackOptions& options, std::span<std::byte> blocks);
 
-// (ŵ − w)ᵀ H (ŵ − w) of one row.
-double output_error(std::span<const float> row, std::span<const float> decoded, const InputHessian& hessian);
-
 }  // namespace tamis

@@ -36,12 +36,6 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockIQ4NL& block, float* out) 
 // Codes as in the table of values.
 inline void put_codes(const uint8_t* codes, BlockIQ4NL& block) { put_nibbles(codes, 16, block.qs); }
 
-inline void get_scales(const BlockIQ4NL& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.scale[0] = 1;
-}
-inline void put_scales(const BlockScales& scales, BlockIQ4NL& block) { block.d = f32_to_f16(scales.d); }
-
 // The value of largest magnitude becomes code 0 (−127·d); each other the nearest code.
 void encode_block(const float* values, BlockIQ4NL& block);
 

@@ -1,6 +1,6 @@
 // The textbook encoders of K-quants: each group's own range in equal steps, the groups' scales (and minima) rounded to
 // integers of the largest one, codes rounded to nearest. No search: k_affine_search.h and k_symmetric_search.h do
-// better. Results have the same face as theirs, so that one function packs both.
+// better. Results have the same face as theirs, so that one function packs both: pack_super_block().
 #pragma once
 
 #include <algorithm>
@@ -93,5 +93,24 @@ class PlainSymmetric {
   uint16_t d_;
   int scales_[16], codes_[256];
 };
+
+// A super-block found by either, stored: scales, minima where the type has them, codes (signed ones from the middle
+// on).
+template <class Super, class Block>
+void pack_super_block(const Super& super, Block& block) {
+  constexpr bool kHasMinima = requires { block.dmin; };
+  constexpr int kLen = Block::kGroupLen, kZero = kHasMinima ? 0 : Block::kCodes / 2;
+  BlockScales scales;
+  uint8_t codes[Block::kLen];
+  for (int g = 0; g < static_cast<int>(Block::kLen) / kLen; ++g) {
+    scales.scale[g] = super.scale(g);
+    if constexpr (kHasMinima) scales.minimum[g] = super.minimum(g);
+    for (int i = 0; i < kLen; ++i) codes[kLen * g + i] = static_cast<uint8_t>(super.code(g, i) + kZero);
+  }
+  put_scales(scales, block);
+  block.d = super.d();
+  if constexpr (kHasMinima) block.dmin = super.dmin();
+  put_codes(codes, block);
+}
 
 }  // namespace tamis

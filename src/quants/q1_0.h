@@ -34,12 +34,6 @@ inline void put_codes(const uint8_t* codes, BlockQ1_0& block) {
   }
 }
 
-inline void get_scales(const BlockQ1_0& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.scale[0] = 1;
-}
-inline void put_scales(const BlockScales& scales, BlockQ1_0& block) { block.d = f32_to_f16(scales.d); }
-
 // The signs, and d = the mean magnitude. Byte for byte ggml quantize_row_q1_0_ref.
 void encode_block(const float* values, BlockQ1_0& block);
 

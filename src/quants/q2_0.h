@@ -33,12 +33,6 @@ inline void put_codes(const uint8_t* codes, BlockQ2_0& block) {
   }
 }
 
-inline void get_scales(const BlockQ2_0& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.scale[0] = 1;
-}
-inline void put_scales(const BlockScales& scales, BlockQ2_0& block) { block.d = f32_to_f16(scales.d); }
-
 // d = the largest magnitude, so that code 3 is not used. Byte for byte ggml quantize_row_q2_0_ref.
 void encode_block(const float* values, BlockQ2_0& block);
 

@@ -7,21 +7,9 @@
 namespace tamis {
 namespace {
 
-template <class Super>
-void pack_block(const Super& super, BlockQ2K& block) {
-  block.d = super.d();
-  block.dmin = super.dmin();
-  uint8_t codes[256];
-  for (int g = 0; g < 16; ++g) {
-    block.scales[g] = static_cast<uint8_t>(super.scale(g) | super.minimum(g) << 4);
-    for (int l = 0; l < 16; ++l) codes[16 * g + l] = super.code(g, l);
-  }
-  put_codes(codes, block);
-}
-
 struct Search {
   using Block = BlockQ2K;
-  static void pack(const AffineSuper<16>& super, Block& block) { pack_block(super, block); }
+  static void pack(const AffineSuper<16>& super, Block& block) { pack_super_block(super, block); }
   static constexpr KWeights kWeights{{WeightExponent::quarter, NoImportance::magnitude}, 1.0f};
   static constexpr bool kIsUnbiased = true;
   static constexpr int kLen = 16, kCodes = 3, kScales = 15, kSupers = 1;
@@ -33,7 +21,7 @@ struct Search {
 
 void encode_block(const float* values, BlockQ2K& block) {
   block = {};
-  pack_block(PlainAffine<16, 3, 15>(values), block);
+  pack_super_block(PlainAffine<16, 3, 15>(values), block);
 }
 
 TAMIS_WIDE void encode_q2_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {

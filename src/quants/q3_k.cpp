@@ -7,22 +7,9 @@
 namespace tamis {
 namespace {
 
-template <class Super>
-void pack_block(const Super& super, BlockQ3K& block) {
-  uint8_t codes[256];
-  BlockScales scales;
-  for (int g = 0; g < 16; ++g) {
-    scales.scale[g] = super.scale(g);
-    for (int l = 0; l < 16; ++l) codes[16 * g + l] = static_cast<uint8_t>(super.code(g, l) + 4);
-  }
-  put_scales(scales, block);
-  block.d = super.d();
-  put_codes(codes, block);
-}
-
 struct Search {
   using Block = BlockQ3K;
-  static void pack(const SymmetricSuper& super, Block& block) { pack_block(super, block); }
+  static void pack(const SymmetricSuper& super, Block& block) { pack_super_block(super, block); }
   static constexpr KWeights kWeights{{WeightExponent::quarter, NoImportance::square}, 2.0f};
   static constexpr bool kIsUnbiased = true;
   static constexpr int kCodes = 4, kScales = 32;
@@ -34,7 +21,7 @@ struct Search {
 
 void encode_block(const float* values, BlockQ3K& block) {
   block = {};
-  pack_block(PlainSymmetric<4, 32>(values), block);
+  pack_super_block(PlainSymmetric<4, 32>(values), block);
 }
 
 TAMIS_WIDE void encode_q3_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {

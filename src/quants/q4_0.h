@@ -30,12 +30,6 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4_0& block, float* out) {
 // Codes q + 8.
 inline void put_codes(const uint8_t* codes, BlockQ4_0& block) { put_nibbles(codes, 16, block.qs); }
 
-inline void get_scales(const BlockQ4_0& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.scale[0] = 1;
-}
-inline void put_scales(const BlockScales& scales, BlockQ4_0& block) { block.d = f32_to_f16(scales.d); }
-
 // The value of largest magnitude becomes code 0 (−8·d), so d = extreme / −8.
 void encode_block(const float* values, BlockQ4_0& block);
 

@@ -32,17 +32,6 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ4_1& block, float* out) {
 // Codes q.
 inline void put_codes(const uint8_t* codes, BlockQ4_1& block) { put_nibbles(codes, 16, block.qs); }
 
-inline void get_scales(const BlockQ4_1& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.dmin = f16_to_f32(block.m);
-  scales.scale[0] = 1;
-  scales.minimum[0] = -1;
-}
-inline void put_scales(const BlockScales& scales, BlockQ4_1& block) {
-  block.d = f32_to_f16(scales.d);
-  block.m = f32_to_f16(scales.dmin);
-}
-
 // The range [min, max] in 15 steps.
 void encode_block(const float* values, BlockQ4_1& block);
 

@@ -59,7 +59,9 @@ inline void put_codes(const uint8_t* codes, BlockQ4K& block) {
   for (int i = 0; i < 4; ++i) put_nibbles(codes + 64 * i, 32, block.qs + 32 * i);
 }
 
-inline void get_scales(const BlockQ4K& block, BlockScales& scales) {
+// Of Q4_K and Q5_K.
+template <class Block>
+void get_k_scales(const Block& block, BlockScales& scales) {
   scales.d = f16_to_f32(block.d);
   scales.dmin = f16_to_f32(block.dmin);
   for (int g = 0; g < 8; ++g) {
@@ -68,13 +70,17 @@ inline void get_scales(const BlockQ4K& block, BlockScales& scales) {
     scales.minimum[g] = packed.min;
   }
 }
-inline void put_scales(const BlockScales& scales, BlockQ4K& block) {
+template <class Block>
+void put_k_scales(const BlockScales& scales, Block& block) {
   block.d = f32_to_f16(scales.d);
   block.dmin = f32_to_f16(scales.dmin);
   std::memset(block.scales, 0, sizeof(block.scales));
   for (int g = 0; g < 8; ++g)
     pack_scale_min(block.scales, g, {static_cast<uint8_t>(scales.scale[g]), static_cast<uint8_t>(scales.minimum[g])});
 }
+
+inline void get_scales(const BlockQ4K& block, BlockScales& scales) { get_k_scales(block, scales); }
+inline void put_scales(const BlockScales& scales, BlockQ4K& block) { put_k_scales(scales, block); }
 
 // Each group's range [min(0, min), max] in 15 steps; the eight scales and minima in 63 steps of the largest of each.
 void encode_block(const float* values, BlockQ4K& block);

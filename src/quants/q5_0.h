@@ -35,12 +35,6 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockQ5_0& block, float* out) {
 // Codes q + 16.
 inline void put_codes(const uint8_t* codes, BlockQ5_0& block) { put_five_bits(codes, block.qh, block.qs); }
 
-inline void get_scales(const BlockQ5_0& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.scale[0] = 1;
-}
-inline void put_scales(const BlockScales& scales, BlockQ5_0& block) { block.d = f32_to_f16(scales.d); }
-
 // The value of largest magnitude becomes code 0 (−16·d), so d = extreme / −16.
 void encode_block(const float* values, BlockQ5_0& block);
 

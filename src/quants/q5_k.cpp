@@ -7,21 +7,9 @@
 namespace tamis {
 namespace {
 
-template <class Super>
-void pack_block(const Super& super, BlockQ5K& block) {
-  block.d = super.d();
-  block.dmin = super.dmin();
-  uint8_t codes[256];
-  for (int g = 0; g < 8; ++g) {
-    pack_scale_min(block.scales, g, {super.scale(g), super.minimum(g)});
-    for (int l = 0; l < 32; ++l) codes[32 * g + l] = super.code(g, l);
-  }
-  put_codes(codes, block);
-}
-
 struct Search {
   using Block = BlockQ5K;
-  static void pack(const AffineSuper<32>& super, Block& block) { pack_block(super, block); }
+  static void pack(const AffineSuper<32>& super, Block& block) { pack_super_block(super, block); }
   static constexpr KWeights kWeights{{WeightExponent::half, NoImportance::mean_plus_magnitude}, 2.0f};
   static constexpr bool kIsUnbiased = false;
   static constexpr int kLen = 32, kCodes = 31, kScales = 63, kSupers = 2;
@@ -33,7 +21,7 @@ struct Search {
 
 void encode_block(const float* values, BlockQ5K& block) {
   block = {};
-  pack_block(PlainAffine<32, 31, 63>(values), block);
+  pack_super_block(PlainAffine<32, 31, 63>(values), block);
 }
 
 TAMIS_WIDE void encode_q5_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {

@@ -51,22 +51,8 @@ inline void put_codes(const uint8_t* codes, BlockQ5K& block) {
   }
 }
 
-inline void get_scales(const BlockQ5K& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.dmin = f16_to_f32(block.dmin);
-  for (int g = 0; g < 8; ++g) {
-    const ScaleMin packed = k_scale_min(block.scales, g);
-    scales.scale[g] = packed.scale;
-    scales.minimum[g] = packed.min;
-  }
-}
-inline void put_scales(const BlockScales& scales, BlockQ5K& block) {
-  block.d = f32_to_f16(scales.d);
-  block.dmin = f32_to_f16(scales.dmin);
-  std::memset(block.scales, 0, sizeof(block.scales));
-  for (int g = 0; g < 8; ++g)
-    pack_scale_min(block.scales, g, {static_cast<uint8_t>(scales.scale[g]), static_cast<uint8_t>(scales.minimum[g])});
-}
+inline void get_scales(const BlockQ5K& block, BlockScales& scales) { get_k_scales(block, scales); }
+inline void put_scales(const BlockScales& scales, BlockQ5K& block) { put_k_scales(scales, block); }
 
 // As Q4_K, in 31 steps.
 void encode_block(const float* values, BlockQ5K& block);

@@ -7,20 +7,9 @@
 namespace tamis {
 namespace {
 
-template <class Super>
-void pack_block(const Super& super, BlockQ6K& block) {
-  block.d = super.d();
-  uint8_t codes[256];
-  for (int g = 0; g < 16; ++g) {
-    block.scales[g] = static_cast<int8_t>(super.scale(g));
-    for (int l = 0; l < 16; ++l) codes[16 * g + l] = static_cast<uint8_t>(super.code(g, l) + 32);
-  }
-  put_codes(codes, block);
-}
-
 struct Search {
   using Block = BlockQ6K;
-  static void pack(const SymmetricSuper& super, Block& block) { pack_block(super, block); }
+  static void pack(const SymmetricSuper& super, Block& block) { pack_super_block(super, block); }
   // The bare importance, as llama.cpp: the factor of x² brought nothing at 6 bits (quantization-measured.md).
   static constexpr KWeights kWeights{{WeightExponent::zero, NoImportance::square}, 0.0f};
   static constexpr bool kIsUnbiased = false;
@@ -34,7 +23,7 @@ struct Search {
 
 void encode_block(const float* values, BlockQ6K& block) {
   block = {};
-  pack_block(PlainSymmetric<32, 128>(values), block);
+  pack_super_block(PlainSymmetric<32, 128>(values), block);
 }
 
 TAMIS_WIDE void encode_q6_k(const float* row, const float* importance, std::byte* blocks, size_t n_blocks) {

@@ -28,12 +28,6 @@ inline void put_codes(const uint8_t* codes, BlockQ8_0& block) {
   for (int j = 0; j < 32; ++j) block.qs[j] = static_cast<int8_t>(codes[j] - 128);
 }
 
-inline void get_scales(const BlockQ8_0& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.scale[0] = 1;
-}
-inline void put_scales(const BlockScales& scales, BlockQ8_0& block) { block.d = f32_to_f16(scales.d); }
-
 // The largest magnitude becomes ±127.
 void encode_block(const float* values, BlockQ8_0& block);
 

@@ -148,6 +148,11 @@ Status encode_plain(DType dtype, std::span<const float> values, std::span<std::b
   return {};
 }
 
+std::string_view encode_method_name(EncodeMethod method) {
+  if (method == EncodeMethod::plain) return "plain";
+  return method == EncodeMethod::hessian ? "hessian" : "fast";
+}
+
 namespace {
 
 Status check_importance(std::span<const float> importance, uint64_t row_len) {

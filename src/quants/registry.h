@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/dtype.h"
 #include "base/result.h"
@@ -60,6 +61,8 @@ enum class EncodeMethod : uint8_t {
   fast,     // the search of encode_fast; the textbook encoder of types without one
   hessian,  // error feedback under the full input Hessian where there is one (hessian_rows.h), else as fast
 };
+
+std::string_view encode_method_name(EncodeMethod method);  // "plain", "fast", "hessian"
 
 // Encodes rows of `row_len` values, laid end to end. `importance`: row_len finite numbers >= 0, the weight of each
 // column's squared error (mean squared input of an imatrix), or empty; the plain method does not look at it. Errors:

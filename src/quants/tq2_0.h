@@ -31,12 +31,6 @@ TAMIS_HOST_DEVICE inline void decode_block(const BlockTQ2_0& block, float* out) 
 // Codes q + 1.
 inline void put_codes(const uint8_t* codes, BlockTQ2_0& block) { put_crumbs(codes, 2, block.qs); }
 
-inline void get_scales(const BlockTQ2_0& block, BlockScales& scales) {
-  scales.d = f16_to_f32(block.d);
-  scales.scale[0] = 1;
-}
-inline void put_scales(const BlockScales& scales, BlockTQ2_0& block) { block.d = f32_to_f16(scales.d); }
-
 // d = the largest magnitude; each weight the nearest of −d, 0, d.
 void encode_block(const float* values, BlockTQ2_0& block);
 

@@ -119,6 +119,16 @@ TEST_P(FeedbackTypes, CodesAreWhatTheDecoderReads) {
   for (uint32_t k = 0; k < info.block_len; ++k) EXPECT_EQ(decoded[k], meanings[codes[k]][k]) << k;
 }
 
+// (ŵ − w)ᵀ H (ŵ − w) of one row.
+double output_error(std::span<const float> row, std::span<const float> decoded, const InputHessian& hessian) {
+  double sum = 0;
+  for (size_t i = 0; i < row.size(); ++i)
+    for (size_t k = 0; k < row.size(); ++k)
+      sum += (static_cast<double>(decoded[i]) - static_cast<double>(row[i])) * static_cast<double>(hessian.row(i)[k]) *
+             (static_cast<double>(decoded[k]) - static_cast<double>(row[k]));
+  return sum;
+}
+
 double total_error(DType dtype, std::span<const float> values, std::span<const std::byte> blocks,
                    const InputHessian& hessian) {
   std::vector<float> decoded(values.size());
@@ -128,6 +138,45 @@ double total_error(DType dtype, std::span<const float> values, std::span<const s
     sum +=
         output_error(values.subspan(at, hessian.n_cols()), std::span(decoded).subspan(at, hessian.n_cols()), hessian);
   return sum;
+}
+
+// Scales read and stored again leave the block as it is, and mean what the decoder makes of them.
+TEST_P(FeedbackTypes, ScalesAreWhatTheDecoderReads) {
+  const QuantType& type = quant_type(GetParam());
+  if (type.codes.get_scales == nullptr) {  // MXFP4, NVFP4: their scales are no f16 and integers
+    EXPECT_TRUE(GetParam() == DType::mxfp4 || GetParam() == DType::nvfp4);
+    return;
+  }
+  const DTypeInfo& info = dtype_info(GetParam());
+  const std::vector<float> values = weights(info.block_len, 9);
+  std::vector<std::byte> block(info.block_bytes);
+  type.encode_fast(values.data(), nullptr, block.data(), 1);
+  const std::vector<std::byte> before = block;
+  BlockScales scales;
+  type.codes.get_scales(block.data(), scales);
+  type.codes.put_scales(scales, block.data());
+  EXPECT_EQ(block, before);
+
+  // Another d, dmin and, where there are integers, one group's: the codes' levels stay.
+  std::vector<float> decoded(info.block_len), moved(info.block_len);
+  type.decode(block.data(), decoded.data(), 1);
+  BlockScales other = scales;
+  other.d = 2 * scales.d;
+  other.dmin = 4 * scales.dmin;
+  const ScaleRange& range = type.codes.range;
+  if (range.highest > range.lowest) other.scale[3] = scales.scale[3] > 1 ? scales.scale[3] - 1 : scales.scale[3] + 1;
+  if (range.highest_minimum > range.lowest_minimum) other.minimum[5] = scales.minimum[5] > 1 ? 1 : 2;
+  type.codes.put_scales(other, block.data());
+  type.decode(block.data(), moved.data(), 1);
+  for (uint32_t k = 0; k < info.block_len; ++k) {
+    const auto group = k / type.codes.group_len;
+    if (scales.scale[group] == 0) continue;
+    const float level = (decoded[k] + scales.dmin * static_cast<float>(scales.minimum[group])) /
+                        (scales.d * static_cast<float>(scales.scale[group]));
+    const float expected = other.d * static_cast<float>(other.scale[group]) * level -
+                           other.dmin * static_cast<float>(other.minimum[group]);
+    EXPECT_NEAR(moved[k], expected, 1e-5f * (std::fabs(expected) + std::fabs(other.dmin) * 63)) << k;
+  }
 }
 
 TEST_P(FeedbackTypes, OutputsErrIsFarBelowTheDiagonalSearch) {
