@@ -50,14 +50,6 @@ struct Fit {
   double prompt_rate() const { return kPromptShare * machine.int8_macs_per_s / macs_per_token; }
 };
 
-// What is free, or what the options allow.
-Result<uint64_t> budget_of(const Args& args) {
-  TAMIS_TRY(const uint64_t given, ram_budget(args));
-  if (given != 0) return given;
-  const uint64_t usable = usable_memory_bytes(), available = machine_facts().ram_available_bytes;
-  return available == 0 ? usable : usable == 0 ? available : std::min(usable, available);
-}
-
 double macs_of(const ModelPlan& plan) {
   double macs = 0;
   for (const PlannedTensor& planned : plan.tensors) {
@@ -89,7 +81,7 @@ Result<Fit> measure(const Args& args) {
   TAMIS_TRY(const auto tokenizer, Tokenizer::from_gguf(file, {.pre = args.text("--pre")}));
   fit.tokenizer = std::max(resident_memory_bytes(), fit.program) - fit.program;
   TAMIS_TRY(fit.memory, plan_memory(file, *backend, fit.request));
-  TAMIS_TRY(fit.budget, budget_of(args));
+  TAMIS_TRY(fit.budget, memory_budget(args));
   const uint64_t fixed = fit.program + fit.tokenizer;
   TAMIS_TRY(fit.largest_context,
             largest_context(file, *backend, fit.request, fit.n_ctx_train, fit.budget - std::min(fit.budget, fixed)));

@@ -5,6 +5,8 @@
 #include "api/open_engine.h"
 #include "base/huge_pages.h"
 #include "base/log.h"
+#include "base/memory.h"
+#include "cli/machine.h"
 #include "cli/model_path.h"
 #include "convert/split.h"
 
@@ -21,6 +23,13 @@ Result<uint64_t> ram_budget(const Args& args) {
   auto bytes = parse_size(args.text("--ram-budget"));
   if (!bytes) bytes.error().message = "--ram-budget: " + bytes.error().message;
   return bytes;
+}
+
+Result<uint64_t> memory_budget(const Args& args) {
+  TAMIS_TRY(const uint64_t given, ram_budget(args));
+  if (given != 0) return given;
+  const uint64_t usable = usable_memory_bytes(), available = machine_facts().ram_available_bytes;
+  return available == 0 ? usable : usable == 0 ? available : std::min(usable, available);
 }
 
 void apply_huge_pages(const Args& args) {

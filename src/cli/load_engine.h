@@ -23,6 +23,9 @@ Status check_unused_options(const Args& args);
 // --ram-budget in bytes; 0 when it is not given. Errors: invalid_argument.
 Result<uint64_t> ram_budget(const Args& args);
 
+// The same, or what is free when it is not given. Errors: invalid_argument.
+Result<uint64_t> memory_budget(const Args& args);
+
 // --huge-pages, before weights are allocated.
 void apply_huge_pages(const Args& args);
 

@@ -17,8 +17,6 @@
 namespace tamis::cli {
 namespace {
 
-constexpr uint64_t kContextsByDefault = 4;  // of keys and values, as the scheduler has it
-
 int64_t unix_time() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -73,18 +71,22 @@ class OneOfSeveral {
     MemoryRequest request;
     request.n_ctx =
         setup_.engine.n_ctx != 0 ? setup_.engine.n_ctx : std::min(plan.hyper.n_ctx_train, Engine::kDefaultContext);
-    request.n_batch = setup_.engine.n_batch;
+    // The largest step of the scheduler, with logits for every answer.
+    request.n_seqs = setup_.scheduler.max_seqs;
+    request.n_batch =
+        std::max(setup_.scheduler.max_batched_tokens != 0 ? setup_.scheduler.max_batched_tokens : setup_.engine.n_batch,
+                 request.n_seqs);
     const auto type = [&](std::string_view name) { return args_.has(name) ? args_.text(name) : std::string(); };
     TAMIS_TRY(request.kv_types, make_kv_types(type("-ctk"), type("-ctv"), args_.text("--backend")));
     TAMIS_TRY(const MemoryPlan memory, plan_memory(file, *backend, request));
-    const uint64_t fixed = memory.total() - memory.kv;
+    const uint64_t fixed = memory.total() - memory.kv, context = memory.kv / request.n_seqs;
     Share out{.kv_bytes = setup_.scheduler.kv_bytes};
     if (out.kv_bytes == 0) {
-      out.kv_bytes = kContextsByDefault * memory.kv;
+      out.kv_bytes = kContextsByDefault * context;
       if (budget_bytes_ != 0)
         out.kv_bytes = std::min(out.kv_bytes, (budget_bytes_ - std::min(budget_bytes_, fixed)) / 2);
     }
-    out.total_bytes = fixed + std::max(out.kv_bytes, memory.kv);  // a context has to fit, at least
+    out.total_bytes = fixed + std::max(out.kv_bytes, context);  // one has to fit, at least
     return out;
   }
 
@@ -163,8 +165,9 @@ Result<std::shared_ptr<server::ModelShelf>> open_shelf(const Args& args, const S
   apply_huge_pages(args);
   pool = ThreadPool::create(n_threads);
   server::ShelfOptions options;
-  TAMIS_TRY(options.budget_bytes, ram_budget(args));
-  if (options.budget_bytes == 0) options.budget_bytes = usable_memory_bytes();
+  TAMIS_TRY(options.budget_bytes, memory_budget(args));
+  // The program itself has its share of what is free.
+  if (!args.has("--ram-budget")) options.budget_bytes -= std::min(options.budget_bytes, resident_memory_bytes());
   options.max_waiting = setup.scheduler.max_queue;
   options.max_waiting_per_tenant = setup.scheduler.max_queue_per_tenant;
   const auto loader = std::make_shared<const OneOfSeveral>(args, setup, *pool, options.budget_bytes);

@@ -199,7 +199,7 @@ class Quantizer {
     return {};
   }
 
-  // Null without correlations. Weights that share inputs stand together in a file, so the last one is kept.
+  // Null without correlations. Weights that share inputs mostly stand together in a file, so the last one is kept.
   Result<const InputHessian*> hessian_of(const QuantizedTensor& tensor) {
     if (tensor.correlations == nullptr) return nullptr;
     if (hessian_ && hessian_source_ == tensor.correlations) return &*hessian_;

@@ -10,7 +10,6 @@
 namespace tamis {
 namespace {
 
-constexpr uint32_t kContextsByDefault = 4;
 constexpr uint64_t kSpilledByDefault = 4;  // times what memory holds
 constexpr const char* kNoMore = "no more requests are taken in";
 

@@ -128,6 +128,9 @@ class GenerateListener {
   }
 };
 
+// Full contexts of keys and values that a scheduler's pages hold when nothing is said, if memory allows.
+inline constexpr uint32_t kContextsByDefault = 4;
+
 struct SchedulerOptions {
   uint32_t itl_target_ms = 250;       // --itl-target-ms: longest time wanted between two tokens of an answer
   uint32_t max_batched_tokens = 0;    // --max-batched-tokens: tokens of one step at most; 0 = the engine's n_batch

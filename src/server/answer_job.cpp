@@ -6,8 +6,8 @@
 namespace tamis::server {
 
 AnswerJob::AnswerJob(Setup setup)
-    : setup_(std::move(setup)),
-      kept_(setup_.prompt),
+    : kept_(std::move(setup.prompt)),
+      setup_(std::move(setup)),
       last_token_(setup_.n_choices),
       choices_(setup_.is_stream ? 0 : setup_.n_choices),
       n_calls_(setup_.n_choices) {

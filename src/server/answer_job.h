@@ -57,10 +57,10 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
   void fail(const ApiError& error);
   void note_end(const RequestReport& report, std::string_view how) const;
 
+  std::vector<TokenId> kept_;  // of the step thread, with keep; takes the prompt out of the setup
   const Setup setup_;
 
   // of the step thread
-  std::vector<TokenId> kept_;                                      // with keep
   std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each choice
   std::vector<GenerationEnd> ends_;
 

@@ -229,6 +229,7 @@ void ModelShelf::Shelf::load(Entry& entry, std::unique_lock<std::mutex>& lock) {
     Entry* const idle = least_recent_idle();
     if (idle == nullptr || is_ending) return;  // somebody took it up meanwhile
     unload(*idle, lock);
+    if (entry.waiting.empty()) return;  // they have left meanwhile
   }
   entry.state = State::loading;
   n_used_bytes += needed;

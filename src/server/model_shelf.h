@@ -41,7 +41,8 @@ struct ModelWait {
   const void* key = nullptr;  // by which forget() knows it
   std::string tenant;
   double seconds = 0;  // at most; 0 = any time
-  // Called once, on a thread of the shelf, and must be quick; never after forget() or while ~ModelShelf has returned.
+  // Called at most once, on a thread of the shelf, and must be quick; it may run while forget() does and just after it,
+  // but not when ~ModelShelf has returned.
   std::function<void(ApiResult<ModelLease>)> then;
 };
 

@@ -41,11 +41,11 @@ void read_chat(Fields& fields, GenerationCall& call) {
   call.variables.set("add_generation_prompt", has_generation_prompt);
 }
 
-// "prompt": a text, token ids, or an array of one of these.
 void read_slot(Fields& fields, const CallLimits& limits, GenerationCall& call) {
   fields.integer("id_slot", -1, int64_t{limits.n_slots} - 1, call.slot);
 }
 
+// "prompt": a text, token ids, or an array of one of these.
 void read_prompt(Fields& fields, const CallLimits& limits, GenerationCall& call) {
   const Json* prompt = fields.any("prompt");
   if (prompt == nullptr) return fields.fail("prompt", "is missing");

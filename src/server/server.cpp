@@ -385,7 +385,8 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   setup.id = request.id;
   const auto id = served->scheduler->submit(std::move(call.request), std::make_shared<AnswerJob>(std::move(setup)));
   if (!id) return tl::unexpected<ApiError>(from_failure(id.error()));
-  reply->on_gone([weak = std::weak_ptr(served), id = *id] {
+  // The hold first: a model must not end on the thread of input and output.
+  reply->on_gone([hold = lease.hold, weak = std::weak_ptr(served), id = *id] {
     if (const auto still_served = weak.lock()) still_served->scheduler->cancel(id);
   });
   return {};

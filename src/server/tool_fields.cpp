@@ -97,15 +97,17 @@ void read_openai_choice(Fields& fields, bool has_function, GenerationCall& call)
   if (choice != nullptr && choice->is_object()) {
     Fields outer(*choice, "tool_choice.");
     outer.only("type", "function", R"(expected "function")");
-    const Json* const function = has_function ? outer.object("function") : choice;
-    if (function == nullptr) {
+    const auto read_name = [&](Fields& from) {
+      if (!from.text("name", call.tools.only)) from.fail("name", "expected the name of a tool");
+    };
+    if (!has_function) {
+      read_name(outer);
+    } else if (const Json* const function = outer.object("function"); function == nullptr) {
       outer.fail("function", "expected an object");
     } else {
-      Fields inner(*function, has_function ? "tool_choice.function." : "tool_choice.");
-      if (!has_function) inner.accept_inert({"type"});
-      if (!inner.text("name", call.tools.only)) inner.fail("name", "expected the name of a tool");
+      Fields inner(*function, "tool_choice.function.");
+      read_name(inner);
       outer.finish_inner(inner);
-      if (!has_function) outer.accept_inert({"name"});
     }
     fields.finish_inner(outer);
     mode = "required";

@@ -44,7 +44,8 @@ std::shared_ptr<Stopper> hold_steps(Scheduler& scheduler) {
   request.n_predict = 2;
   request.ignore_eos = true;
   EXPECT_TRUE(scheduler.submit(std::move(request), stopper));
-  return stopper;
+  // Whatever ends a test lets go, or the scheduler would wait for ever.
+  return {stopper.get(), [stopper](Stopper* held) { held->let_go(); }};
 }
 
 void ServerTest::start(server::ServerOptions options, SchedulerOptions scheduling, bool has_model) {
