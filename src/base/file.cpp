@@ -55,15 +55,7 @@ MappedFile::~MappedFile() {
 }
 
 Result<size_t> MappedFile::read_at(uint64_t offset, std::span<std::byte> out) {
-  size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t n = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("read", path_);
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  return done;
+  return pread_all(fd_, offset, out, "read", path_);
 }
 
 void MappedFile::give_back(uint64_t offset, uint64_t n_bytes) const {
@@ -171,14 +163,7 @@ Status AtomicFile::flush() {
 
 Status AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   TAMIS_TRY_STATUS(flush());
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t n = ::pwrite(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("write", path_);
-    done += static_cast<size_t>(n);
-  }
-  return {};
+  return pwrite_all(fd_, offset, bytes, "write", path_);
 }
 
 Status AtomicFile::commit() {

@@ -27,15 +27,7 @@ class OpenFile final : public ByteSource {
 
   uint64_t size_bytes() const override { return size_; }
   Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) override {
-    size_t done = 0;
-    while (done < out.size()) {
-      const ssize_t n = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return io_error("read", dir_);
-      if (n == 0) break;
-      done += static_cast<size_t>(n);
-    }
-    return done;
+    return pread_all(fd_, offset, out, "read", dir_);
   }
 
  private:
@@ -104,14 +96,7 @@ FileDir::Writer::~Writer() {
 }
 
 Status FileDir::Writer::write_at(uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("write", dir_->path_);
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
-  return {};
+  return pwrite_all(fd_, offset, bytes, "write", dir_->path_);
 }
 
 Status FileDir::Writer::commit() {

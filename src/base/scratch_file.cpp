@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 
 #include "base/file_error.h"
@@ -30,25 +29,12 @@ ScratchFile::~ScratchFile() {
 }
 
 Status ScratchFile::write_at(uint64_t offset, std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("write a scratch file", dir_);
-    bytes = bytes.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
-  return {};
+  return pwrite_all(fd_, offset, bytes, "write a scratch file", dir_);
 }
 
 Status ScratchFile::read_at(uint64_t offset, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error("read a scratch file", dir_);
-    if (n == 0) return file_error(ErrorCode::io, "a scratch file ends too early", dir_);
-    out = out.subspan(static_cast<size_t>(n));
-    offset += static_cast<uint64_t>(n);
-  }
+  TAMIS_TRY(const size_t n, pread_all(fd_, offset, out, "read a scratch file", dir_));
+  if (n < out.size()) return file_error(ErrorCode::io, "a scratch file ends too early", dir_);
   return {};
 }
 
