@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,7 +47,11 @@ bool FileDir::is_name(std::string_view name) {
 Result<FileDir> FileDir::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return io_error("open", path);
-  FileDir dir(path, fd);
+  FileDir dir(path, fd);  // whose end gives the lock back, too
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return file_error(ErrorCode::io, "is used by another process", path);
+    return io_error("lock", path);
+  }
   TAMIS_TRY_STATUS(dir.visit([&](const char* name, const struct stat&) {
     if (std::string_view(name).starts_with(kHalfWritten)) ::unlinkat(fd, name, 0);
   }));

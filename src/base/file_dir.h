@@ -14,14 +14,15 @@
 
 namespace tamis {
 
-// One program uses a directory at a time. Errors name the directory, never what a file in it is called.
+// Each directory is used by one of these at a time, whatever process it is in. Errors name the directory, never what a
+// file in it is called.
 class FileDir {
  public:
   static constexpr size_t kMaxNameBytes = 200;
   // 1 to kMaxNameBytes letters, digits, '-', '_' and '.', the first no '.'.
   static bool is_name(std::string_view name);
 
-  // Removes what a killed program left half written. Errors: not_found, io.
+  // Removes what a killed program left half written. Errors: not_found; io, also while another one uses it.
   static Result<FileDir> open(const std::string& path);
   FileDir(FileDir&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   ~FileDir();

@@ -80,6 +80,24 @@ TEST_F(FileDirTest, WhatWasHalfWrittenByAKilledProgramGoes) {
   EXPECT_FALSE(FileDir::open(path() + "/.other")) << "no directory";
 }
 
+TEST_F(FileDirTest, OneUsesItAtATime) {
+  {
+    const FileDir dir = open();
+    auto half = dir.create("a");
+    ASSERT_TRUE(half);
+    const auto second = FileDir::open(path());
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, ErrorCode::io);
+    EXPECT_NE(second.error().to_string().find("is used by another process"), std::string::npos);
+    EXPECT_NE(second.error().to_string().find(path()), std::string::npos);
+    EXPECT_EQ(*dir.bytes_but("a"), 0U);  // which lists it by a descriptor of its own
+    EXPECT_FALSE(FileDir::open(path()));
+    ASSERT_TRUE(half->write_at(0, std::as_bytes(std::span(std::string_view("whole")))));
+    EXPECT_TRUE(half->commit()) << "nothing of it was swept away";
+  }
+  EXPECT_EQ(read(open(), "a"), "whole") << "free again";
+}
+
 TEST_F(FileDirTest, LinksLeadNowhere) {
   const FileDir dir = open();
   const test::TemporaryDir outside;
