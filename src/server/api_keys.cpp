@@ -5,6 +5,7 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/ascii.h"
 #include "base/file.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 20;
 constexpr size_t kMaxKeyBytes = 1024;
+constexpr size_t kIdBytes = 8;  // of the hash: chance makes no two alike, and nobody chooses keys
 constexpr std::string_view kScheme = "bearer ";
 
 // The key a request shows; nothing when it shows none.
@@ -55,8 +57,8 @@ Result<ApiKeys> ApiKeys::parse(std::string_view text) {
   return keys;
 }
 
-std::optional<std::string> ApiKeys::owner(const RequestHead& head) const {
-  if (hashes_.empty()) return "";
+std::optional<KeyOwner> ApiKeys::owner(const RequestHead& head) const {
+  if (hashes_.empty()) return KeyOwner{};
   const auto key = shown_key(head);
   if (!key) return std::nullopt;
   Hash hash;
@@ -65,7 +67,9 @@ std::optional<std::string> ApiKeys::owner(const RequestHead& head) const {
   for (size_t i = 0; i < hashes_.size(); ++i)
     found = ::CRYPTO_memcmp(hash.data(), hashes_[i].data(), hash.size()) == 0 ? i + 1 : found;
   if (found == 0) return std::nullopt;
-  return fmt::format("key {}", found);
+  KeyOwner owner{.name = fmt::format("key {}", found), .id = {}};
+  for (const unsigned char byte : std::span(hash).first(kIdBytes)) owner.id += fmt::format("{:02x}", byte);
+  return owner;
 }
 
 bool FailureLimit::is_blocked(const std::string& address, Clock::time_point now) const {

@@ -15,6 +15,12 @@
 
 namespace tamis::server {
 
+// Whose request it is. Both are "" where no key is needed.
+struct KeyOwner {
+  std::string name;  // for people: "key 1", "key 2", … in the file's order
+  std::string id;    // of the key itself, wherever it stands: for what outlives a file of keys. 16 hexadecimal digits
+};
+
 class ApiKeys {
  public:
   ApiKeys() = default;  // no key is needed
@@ -26,9 +32,9 @@ class ApiKeys {
 
   bool empty() const { return hashes_.empty(); }
   size_t size() const { return hashes_.size(); }
-  // Whose request this is: "key 1", "key 2", … in the file's order; "" when no key is needed; nothing for a wrong or
-  // absent one. Reads "Authorization: Bearer KEY" and "x-api-key: KEY". Takes as long for one key as for another.
-  std::optional<std::string> owner(const RequestHead& head) const;
+  // Nothing for a wrong or absent key. Reads "Authorization: Bearer KEY" and "x-api-key: KEY". Takes as long for one
+  // key as for another.
+  std::optional<KeyOwner> owner(const RequestHead& head) const;
 
  private:
   using Hash = std::array<unsigned char, 32>;

@@ -73,7 +73,8 @@ class Reply {
 
 // What the handler finds out about a request, for on_answered(). Of the input/output thread.
 struct RequestFacts {
-  std::string owner;  // whose key it is; "" when none is needed
+  std::string owner;   // whose key it is, for the log; "" when none is needed
+  std::string tenant;  // the same for shares and sessions: the key's id, whatever other keys there are
   bool is_generation = false;
   size_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens
   double queue_ms = 0, first_token_ms = 0;

@@ -468,7 +468,7 @@ ApiResult<void> Server::embeddings(const ModelLease& lease, const Request& reque
   setup.model = served;
   setup.hold = lease.hold;
   setup.alias = served->alias;
-  setup.tenant = request.facts->owner;
+  setup.tenant = request.facts->tenant;
   setup.is_base64 = call.is_base64;
   TAMIS_API_TRY(const double seconds, time_left(request));
   if (seconds > 0)

@@ -16,6 +16,7 @@
 namespace tamis::server {
 namespace {
 
+constexpr std::string_view kWantsKey = "a valid API key is needed: Authorization: Bearer KEY";
 constexpr double kMaxTimeout = 86400;     // seconds
 constexpr Milliseconds kLastWords{2000};  // for answers to reach their clients after the last token
 
@@ -205,7 +206,7 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
     if (failures_.is_blocked(peer, now)) return refused(429, "too many wrong API keys; wait a minute");
     if (!keys()->owner(head)) {
       failures_.on_failure(peer, now);
-      return refused(401, "a valid API key is needed: Authorization: Bearer KEY");
+      return refused(401, kWantsKey);
     }
   }
   if (route == nullptr) {
@@ -224,8 +225,11 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
 }
 
 void Server::handle(Request request, std::shared_ptr<Reply> reply) {
-  request.facts->owner = keys()->owner(request.head).value_or("");
   const Route* const route = find_route(routed_method(request.head), request.head.path());
+  std::optional<KeyOwner> owner = keys()->owner(request.head);
+  if (!owner && (route == nullptr || !route->is_public)) return reply->send(refusal(401, kWantsKey));  // it just left
+  request.facts->owner = owner ? std::move(owner->name) : "";
+  request.facts->tenant = owner ? std::move(owner->id) : "";
   if (route == nullptr) return reply->send(refusal(404, "there is no such path"));
   if (request.head.method == "OPTIONS") {  // no page of another origin is let in: there are no headers for one
     Response allowed;
@@ -292,7 +296,7 @@ ApiResult<std::optional<ModelLease>> Server::lease_for(const std::shared_ptr<Job
   }
   ModelWait wait;
   wait.key = job.get();
-  wait.tenant = job->request.facts->owner;
+  wait.tenant = job->request.facts->tenant;
   TAMIS_API_TRY(const double left, time_left(job->request));
   const double limit = options_.load_timeout_seconds;
   wait.seconds = limit > 0 && left > 0 ? std::min(limit, left) : std::max(limit, left);
@@ -314,10 +318,10 @@ ApiResult<std::optional<ModelLease>> Server::lease_for(const std::shared_ptr<Job
 
 ApiResult<void> Server::session(const ModelLease& lease, const Request& request, const Json& body,
                                 const std::shared_ptr<Reply>& reply) {
-  TAMIS_API_TRY(SessionCall call, parse_session_request(request.head.target, body, limits_of(*lease.model)));
+  TAMIS_API_TRY(SessionCall call, parse_session_request(request.head, body, limits_of(*lease.model)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *lease.model));
   if (sessions_ == nullptr) return refused(403, "this server keeps no sessions: it runs without --slot-save-path");
-  call.tenant = request.facts->owner;
+  call.tenant = request.facts->tenant;
   const bool is_taken = sessions_->run([sessions = sessions_.get(), lease, call = std::move(call), reply] {
     at_seam(*reply, [&] { send_answer(*reply, sessions->act(lease.model, call)); });
   });
@@ -348,7 +352,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   TAMIS_API_TRY(call.request.prompt, build_prompt(*served, call, &prompt_end));
   TAMIS_API_TRY(AnswerPlan plan, plan_answer(*served, prompt_end, call));
   TAMIS_API_TRY(call.request.masks, build_masks(*served, call));
-  call.request.tenant = request.facts->owner;
+  call.request.tenant = request.facts->tenant;
   TAMIS_API_TRY(call.request.time_limit_seconds, time_left(request));
 
   AnswerFacts facts;
@@ -366,8 +370,8 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   AnswerJob::Setup setup;
   if (sessions_ != nullptr) {
     const GenerateRequest& asked = call.request;
-    const SlotOwner owner{served->alias, asked.tenant};
-    facts.slot = sessions_->take_slot(owner, asked, call.slot, served->max_seqs);
+    const SlotOwner owner = slot_owner(*served, asked.tenant);
+    facts.slot = sessions_->take_slot(owner, asked, call.slot);
     setup.keep = [sessions = sessions_, owner, slot = *facts.slot, salt = asked.cache_salt,
                   n_prompt = asked.prompt.size()](std::vector<TokenId> tokens) {
       sessions->put(owner, slot, salt, std::move(tokens), n_prompt);

@@ -17,24 +17,24 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kBlockTokens = KvCache::kPageTokens;
 constexpr size_t kCopyBytes = size_t{8} << 20;  // between two steps at most, or one page: some milliseconds
 constexpr uint32_t kMostWaiting = 64;
-constexpr uint64_t kDefaultPools = 4;  // bytes of all files, in pools of pages
+constexpr uint64_t kDefaultPools = 4;  // bytes of all files, in pools of pages of the model that has most
 constexpr std::string_view kSlotPrefix = "/slots/";
 constexpr std::pair<std::string_view, SessionCall::Action> kActions[] = {
-    {"action=save", SessionCall::Action::save},
-    {"action=restore", SessionCall::Action::restore},
-    {"action=erase", SessionCall::Action::erase},
+    {"save", SessionCall::Action::save},
+    {"restore", SessionCall::Action::restore},
+    {"erase", SessionCall::Action::erase},
 };
 
 double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
+size_t blocks_of(const std::vector<TokenId>& tokens) { return std::max<size_t>(kv_pages_of(tokens.size()), 1); }
+
 // The file of a session: each key has names of its own.
 std::string file_name(const SessionCall& call) {
   if (call.tenant.empty()) return call.filename;
-  std::string name = call.tenant + "." + call.filename;
-  std::ranges::replace(name, ' ', '-');
-  return name;
+  return call.tenant + "." + call.filename;
 }
 
 tl::unexpected<ApiError> file_refusal(const Error& error) {
@@ -86,15 +86,14 @@ ApiResult<SessionCall> parse_session(const Json& body) {
   return call;
 }
 
-ApiResult<SessionCall> parse_session_request(std::string_view target, const Json& body, const CallLimits& limits) {
+ApiResult<SessionCall> parse_session_request(const RequestHead& head, const Json& body, const CallLimits& limits) {
   TAMIS_API_TRY(SessionCall call, parse_session(body));
-  const size_t question = std::min(target.find('?'), target.size());
-  const std::string_view id = target.substr(0, question).substr(kSlotPrefix.size());
+  const std::string_view id = head.path().substr(kSlotPrefix.size());
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), call.slot);
   if (error != std::errc() || end != id.data() + id.size() || call.slot >= limits.n_slots)
     return refuse("id_slot", fmt::format("expected 0 to {}", int64_t{limits.n_slots} - 1));
-  const std::string_view query = target.substr(std::min(question + 1, target.size()));
-  const auto* const row = std::ranges::find(kActions, query, &std::pair<std::string_view, SessionCall::Action>::first);
+  const std::string action = head.query("action").value_or("");
+  const auto* const row = std::ranges::find(kActions, action, &std::pair<std::string_view, SessionCall::Action>::first);
   if (row == std::end(kActions)) return refuse("action", "expected save, restore or erase");
   call.action = row->second;
   if (call.filename.empty() && call.action != SessionCall::Action::erase) return refuse("filename", "is missing");
@@ -108,42 +107,86 @@ Result<std::shared_ptr<Sessions>> Sessions::open(const std::string& dir, uint64_
   return std::shared_ptr<Sessions>(new Sessions(std::move(files), max_bytes));
 }
 
-uint32_t Sessions::take_slot(const SlotOwner& owner, const GenerateRequest& request, int64_t wanted, uint32_t n_slots) {
+SlotOwner slot_owner(const ServedModel& model, std::string tenant) {
+  const SchedulerStats stats = model.scheduler->stats();
+  return {.alias = model.alias,
+          .tenant = std::move(tenant),
+          .n_slots = model.max_seqs,
+          .n_pages = stats.kv_pages,
+          .page_bytes = stats.kv_page_bytes};
+}
+
+uint32_t Sessions::take_slot(const SlotOwner& owner, const GenerateRequest& request, int64_t wanted) {
   const std::lock_guard lock(mutex_);
-  std::vector<Slot>& slots = slots_[owner];
-  if (slots.size() < n_slots) slots.resize(n_slots);
+  ModelSlots& all = slots_[owner.alias];
   const auto goes_on = [&](const Slot& slot) {
     return slot.n_prompt > 0 && slot.salt == request.cache_salt && slot.n_prompt <= request.prompt.size() &&
            std::equal(slot.tokens.begin(), slot.tokens.begin() + static_cast<ptrdiff_t>(slot.n_prompt),
                       request.prompt.begin());
   };
-  size_t chosen = 0;
-  for (size_t i = 1; i < slots.size(); ++i)
-    if (slots[i].last_use < slots[chosen].last_use) chosen = i;
+  uint32_t oldest = 0, longest = 0;
+  uint64_t oldest_use = UINT64_MAX;
   size_t n_most = 0;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].n_prompt <= n_most || !goes_on(slots[i])) continue;
-    chosen = i;
-    n_most = slots[i].n_prompt;
+  for (uint32_t i = 0; i < owner.n_slots; ++i) {
+    const auto found = all.slots.find({owner.tenant, i});
+    const uint64_t last_use = found != all.slots.end() ? found->second.last_use : 0;
+    if (last_use < oldest_use) {
+      oldest = i;
+      oldest_use = last_use;
+    }
+    if (found == all.slots.end() || found->second.n_prompt <= n_most || !goes_on(found->second)) continue;
+    longest = i;
+    n_most = found->second.n_prompt;
   }
-  if (wanted >= 0) chosen = static_cast<size_t>(wanted);
-  slots[chosen].last_use = ++clock_;
-  return static_cast<uint32_t>(chosen);
+  const uint32_t chosen = wanted >= 0 ? static_cast<uint32_t>(wanted) : n_most > 0 ? longest : oldest;
+  set_locked(owner, chosen, drop(all, {owner.tenant, chosen}));
+  return chosen;
 }
 
 void Sessions::put(const SlotOwner& owner, uint32_t slot, const std::string& salt, std::vector<TokenId> tokens,
                    size_t n_prompt) {
   const std::lock_guard lock(mutex_);
-  std::vector<Slot>& slots = slots_[owner];
-  if (slots.size() <= slot) slots.resize(slot + 1);
-  slots[slot] = {salt, std::move(tokens), n_prompt, ++clock_};
+  set_locked(owner, slot, {.salt = salt, .tokens = std::move(tokens), .n_prompt = n_prompt, .last_use = 0});
+}
+
+// The slot holds `content` and is the one used last; others make room.
+void Sessions::set_locked(const SlotOwner& owner, uint32_t slot, Slot content) {
+  largest_pool_bytes_ = std::max(largest_pool_bytes_, owner.n_pages * owner.page_bytes);
+  ModelSlots& all = slots_[owner.alias];
+  const SlotName name{owner.tenant, slot};
+  drop(all, name);
+  content.last_use = ++clock_;
+  all.n_blocks += blocks_of(content.tokens);
+  all.names.emplace(content.last_use, name);
+  all.slots.emplace(name, std::move(content));
+  while (all.n_blocks > kPoolsOfSlots * owner.n_pages && all.slots.size() > 1)
+    drop(all, SlotName(all.names.begin()->second));
+}
+
+// What the slot held is no longer there.
+Sessions::Slot Sessions::drop(ModelSlots& all, const SlotName& name) {
+  const auto found = all.slots.find(name);
+  if (found == all.slots.end()) return {};
+  all.n_blocks -= blocks_of(found->second.tokens);
+  all.names.erase(found->second.last_use);
+  Slot held = std::move(found->second);
+  all.slots.erase(found);
+  return held;
 }
 
 std::optional<Sessions::Slot> Sessions::content(const SlotOwner& owner, uint32_t slot) const {
   const std::lock_guard lock(mutex_);
-  const auto own = slots_.find(owner);
-  if (own == slots_.end() || own->second.size() <= slot || own->second[slot].tokens.empty()) return std::nullopt;
-  return own->second[slot];
+  const auto model = slots_.find(owner.alias);
+  if (model == slots_.end()) return std::nullopt;
+  const auto found = model->second.slots.find({owner.tenant, slot});
+  if (found == model->second.slots.end() || found->second.tokens.empty()) return std::nullopt;
+  return found->second;
+}
+
+uint64_t Sessions::most_bytes() const {
+  if (max_bytes_ > 0) return max_bytes_;
+  const std::lock_guard lock(mutex_);
+  return kDefaultPools * largest_pool_bytes_;
 }
 
 bool Sessions::run(std::function<void()> work) {
@@ -177,7 +220,7 @@ ApiResult<Json> Sessions::act(const std::shared_ptr<const ServedModel>& model, c
     TAMIS_API_TRY(const KvFileKind kind, kind_of(model, call.cache_salt));
     return restore(*model, call, kind);
   }
-  const std::optional<Slot> slot = content({model->alias, call.tenant}, call.slot);
+  const std::optional<Slot> slot = content(slot_owner(*model, call.tenant), call.slot);
   if (!slot) return refused(404, "this slot holds no conversation");
   TAMIS_API_TRY(const KvFileKind kind, kind_of(model, slot->salt));
   return save(*model, call, *slot, kind);
@@ -188,8 +231,7 @@ ApiResult<Json> Sessions::save(const ServedModel& model, const SessionCall& call
   const auto begin = Clock::now();
   const std::string name = file_name(call);
   const size_t n_at_once = std::max<size_t>(kCopyBytes / kind.page_bytes, 1);
-  const uint64_t most =
-      max_bytes_ > 0 ? max_bytes_ : kDefaultPools * model.scheduler->stats().kv_pages * kind.page_bytes;
+  const uint64_t most = most_bytes();  // its model, which has answered, is among those it counts
   const auto others = dir_.bytes_but(name);
   if (!others) return file_refusal(others.error());
   auto file = dir_.create(name);
@@ -244,7 +286,7 @@ ApiResult<Json> Sessions::restore(const ServedModel& model, const SessionCall& c
   }
   if (n_restored == 0) return refused(503, "running answers use all pages of keys and values");
   tokens.resize(n_restored);
-  put({model.alias, call.tenant}, call.slot, call.cache_salt, std::move(tokens), n_restored);
+  put(slot_owner(model, call.tenant), call.slot, call.cache_salt, std::move(tokens), n_restored);
   Json out = answer_head(call);
   out.set("n_restored", uint64_t{n_restored}).set("n_read", (*source)->size_bytes());
   return out.set("timings", timings("restore_ms", begin));
@@ -252,7 +294,7 @@ ApiResult<Json> Sessions::restore(const ServedModel& model, const SessionCall& c
 
 ApiResult<Json> Sessions::erase(const ServedModel& model, const SessionCall& call) {
   size_t n_erased = 0;
-  const SlotOwner owner{model.alias, call.tenant};
+  const SlotOwner owner = slot_owner(model, call.tenant);
   if (const std::optional<Slot> slot = content(owner, call.slot)) {
     const auto forgotten = model.scheduler->forget_stored(slot->tokens, slot->salt);
     if (!forgotten) return refusal_of(forgotten.error());

@@ -25,7 +25,12 @@
 namespace tamis::server {
 
 // Whose slots they are: each model has some for each API key.
-using SlotOwner = std::pair<std::string, std::string>;  // the model's alias, the tenant
+struct SlotOwner {
+  std::string alias, tenant;  // the model's public name, the key's id
+  uint32_t n_slots = 1;
+  uint64_t n_pages = 1, page_bytes = 0;  // of the model's keys and values
+};
+SlotOwner slot_owner(const ServedModel& model, std::string tenant);
 
 // POST /slots/ID?action=ACTION
 struct SessionCall {
@@ -37,27 +42,37 @@ struct SessionCall {
   std::string filename;  // "": none was given, which erase allows
   std::string cache_salt;
   std::string model;   // "" = any
-  std::string tenant;  // whose key it is
+  std::string tenant;  // the id of the key; "" where none is needed
 };
 
 // The fields of the body. Errors: 400 naming one.
 ApiResult<SessionCall> parse_session(const Json& body);
 // All of it but the tenant. Errors: 400.
-ApiResult<SessionCall> parse_session_request(std::string_view target, const Json& body, const CallLimits& limits);
+ApiResult<SessionCall> parse_session_request(const RequestHead& head, const Json& body, const CallLimits& limits);
 
 class Sessions {
  public:
-  // `max_bytes`: of all files; 0 = four times what the model's pages of keys and values take. Errors: those of
-  // FileDir::open.
+  // `max_bytes`: of all files; 0 = four times what the pages of keys and values take, those of the model with the most
+  // of all that answered. Errors: those of FileDir::open.
   static Result<std::shared_ptr<Sessions>> open(const std::string& dir, uint64_t max_bytes);
 
   // --- any thread
   // The slot of an answer: the one `wanted`, where that is ≥ 0; else the one whose last prompt this one goes on from;
   // else the one not used for the longest time. Requires: wanted < n_slots.
-  uint32_t take_slot(const SlotOwner& owner, const GenerateRequest& request, int64_t wanted, uint32_t n_slots);
-  // What the slot's answer ended with: its prompt of n_prompt tokens, and what was generated.
+  uint32_t take_slot(const SlotOwner& owner, const GenerateRequest& request, int64_t wanted);
+  // What the slot's answer ended with: its prompt of n_prompt tokens, and what was generated. Where a model's slots
+  // hold more tokens than kPoolsOfSlots times its pages, those not used for the longest time become empty.
   void put(const SlotOwner& owner, uint32_t slot, const std::string& salt, std::vector<TokenId> tokens,
            size_t n_prompt);
+
+  struct Slot {
+    std::string salt;
+    std::vector<TokenId> tokens;
+    size_t n_prompt = 0;
+    uint64_t last_use = 0;
+  };
+  // Nothing for a slot without a conversation.
+  std::optional<Slot> content(const SlotOwner& owner, uint32_t slot) const;
 
   // Runs `work`, which lets no exception out, on the thread of files. False: too much waits for it.
   bool run(std::function<void()> work);
@@ -69,14 +84,19 @@ class Sessions {
   ApiResult<Json> act(const std::shared_ptr<const ServedModel>& model, const SessionCall& call);
 
  private:
-  struct Slot {
-    std::string salt;
-    std::vector<TokenId> tokens;
-    size_t n_prompt = 0;
-    uint64_t last_use = 0;
+  // Tokens of all slots of a model, in pools of its pages. Prompts share pages, so slots may name more tokens than
+  // there are; it is a thousandth of what the pages take or less.
+  static constexpr uint64_t kPoolsOfSlots = 4;
+  using SlotName = std::pair<std::string, uint32_t>;  // the tenant, its slot
+  struct ModelSlots {
+    std::map<SlotName, Slot> slots;      // those that were ever used and hold something, or will
+    std::map<uint64_t, SlotName> names;  // by last_use
+    uint64_t n_blocks = 0;               // of tokens; a slot takes at least one
   };
   Sessions(FileDir dir, uint64_t max_bytes) : dir_(std::move(dir)), max_bytes_(max_bytes) {}
-  std::optional<Slot> content(const SlotOwner& owner, uint32_t slot) const;
+  void set_locked(const SlotOwner& owner, uint32_t slot, Slot content);
+  static Slot drop(ModelSlots& all, const SlotName& name);
+  uint64_t most_bytes() const;  // of all files
   ApiResult<KvFileKind> kind_of(const std::shared_ptr<const ServedModel>& model, std::string_view salt);
   ApiResult<Json> save(const ServedModel& model, const SessionCall& call, const Slot& slot, const KvFileKind& kind);
   ApiResult<Json> restore(const ServedModel& model, const SessionCall& call, const KvFileKind& kind);
@@ -88,8 +108,9 @@ class Sessions {
   uint64_t fingerprint_ = 0;
 
   mutable std::mutex mutex_;
-  std::map<SlotOwner, std::vector<Slot>> slots_;  // guarded
-  uint64_t clock_ = 0;                            // guarded
+  std::map<std::string, ModelSlots> slots_;  // guarded; by the model's alias
+  uint64_t clock_ = 0;                       // guarded
+  uint64_t largest_pool_bytes_ = 0;          // guarded
 
   std::atomic<uint32_t> n_waiting_{0};
   Workers thread_{1};  // last: everything else is there when it starts

@@ -564,6 +564,23 @@ TEST(ApiKeys, FilesAreChecked) {
   EXPECT_TRUE(ApiKeys::parse("a"));
 }
 
+TEST(ApiKeys, AKeyIsKnownByItsIdWhereverItStands) {
+  const auto owner = [](std::string_view file, std::string_view key) {
+    RequestHead head;
+    head.headers = {{"x-api-key", std::string(key)}};
+    return ApiKeys::parse(file)->owner(head);
+  };
+  const auto first = owner("a\nb\n", "a"), moved = owner("b\n# and\nc\na\n", "a"), other = owner("a\nb\n", "b");
+  ASSERT_TRUE(first && moved && other);
+  EXPECT_EQ(first->name, "key 1");
+  EXPECT_EQ(moved->name, "key 3");
+  EXPECT_EQ(first->id, "ca978112ca1bbdca");  // printf a | sha256sum
+  EXPECT_EQ(moved->id, first->id);
+  EXPECT_EQ(other->id, "3e23e8160039594a");
+  EXPECT_FALSE(owner("a\nb\n", "c"));
+  EXPECT_EQ(ApiKeys().owner({})->id, "");
+}
+
 TEST(FailureLimit, ForgetsAfterAMinute) {
   FailureLimit limit(3);
   const FailureLimit::Clock::time_point start{};

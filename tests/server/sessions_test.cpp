@@ -5,17 +5,21 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <filesystem>
 #include <fstream>
 
 #include "tests/base/full_disk.h"
 #include "tests/base/temporary_dir.h"
+#include "tests/server/fake_models.h"
 #include "tests/server/server_fixture.h"
 
 namespace tamis::server {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Client;
+using test::FakeModel;
 using test::HttpAnswer;
 using test::json_of;
 using test::ServerTest;
@@ -50,6 +54,13 @@ class SessionsTest : public ServerTest {
   }
   void put_bytes(const std::string& name, std::string_view bytes) const {
     std::ofstream(dir_.file(name), std::ios::binary) << bytes;
+  }
+  // As whoever has the key.
+  HttpAnswer ask(std::string_view key, std::string_view target, std::string_view body) const {
+    return test::ask(server_->port(), test::json_post(target, body, fmt::format("x-api-key: {}\r\n", key)));
+  }
+  std::string completion(std::string_view members) const {
+    return fmt::format(R"({{"prompt":"{}","n_predict":20,"ignore_eos":true{}}})", prompt_, members);
   }
   void expect_refused(const HttpAnswer& answer, int status, std::string_view param) const {
     EXPECT_EQ(answer.status, status) << answer.body;
@@ -207,10 +218,7 @@ TEST_F(SessionsTest, EachKeyHasItsOwn) {
   ServerOptions options;
   options.keys = *ApiKeys::parse("one\ntwo\n");
   restart(std::move(options));
-  const auto ask = [&](std::string_view key, std::string_view target, std::string_view body) {
-    return test::ask(server_->port(), test::json_post(target, body, fmt::format("x-api-key: {}\r\n", key)));
-  };
-  const std::string body = fmt::format(R"({{"prompt":"{}","n_predict":20,"id_slot":1}})", prompt_);
+  const std::string body = completion(R"(,"id_slot":1)");
   ASSERT_EQ(ask("one", "/completion", body).status, 200);
   const char* const chat = R"({"filename":"chat"})";
   EXPECT_EQ(ask("two", "/slots/1?action=save", chat).status, 404) << "another's slot";
@@ -219,6 +227,143 @@ TEST_F(SessionsTest, EachKeyHasItsOwn) {
   EXPECT_EQ(ask("two", "/slots/1?action=erase", chat).status, 404);
   EXPECT_EQ(ask("one", "/slots/1?action=restore", chat).status, 200);
   EXPECT_EQ(ask("none", "/slots/1?action=restore", chat).status, 401);
+}
+
+TEST_F(SessionsTest, AKeyKeepsItsOwnWhereverItStands) {
+  ServerOptions options;
+  options.keys = *ApiKeys::parse("one\ntwo\n");
+  restart(options);
+  const char* const chat = R"({"filename":"chat"})";
+  ASSERT_EQ(ask("one", "/completion", completion(R"(,"id_slot":1)")).status, 200);
+  ASSERT_EQ(ask("one", "/slots/1?action=save", chat).status, 200);
+  ASSERT_EQ(n_files(), 1U);
+  const std::string name = fs::directory_iterator(dir_.path())->path().filename(), before = bytes_of(name);
+
+  const auto expect_only_one_has_it = [&] {
+    for (const char* const other : {"two", "three"}) {
+      EXPECT_EQ(ask(other, "/slots/1?action=restore", chat).status, 404) << other;
+      EXPECT_EQ(ask(other, "/slots/1?action=erase", chat).status, 404) << other;
+    }
+    EXPECT_TRUE(bytes_of(name) == before);
+    EXPECT_EQ(ask("one", "/slots/2?action=restore", chat).status, 200);
+  };
+  server_->set_keys(*ApiKeys::parse("two\nthree\n# and\none\n"));  // as on SIGHUP
+  EXPECT_EQ(ask("two", "/slots/1?action=save", chat).status, 404) << "another's slot";
+  EXPECT_EQ(ask("one", "/slots/1?action=save", R"({"filename":"again"})").status, 200) << "its slot";
+  expect_only_one_has_it();
+
+  options.keys = *ApiKeys::parse("three\none\ntwo\n");
+  restart(options);
+  expect_only_one_has_it();
+  ASSERT_EQ(ask("three", "/completion", completion(R"(,"id_slot":1)")).status, 200);
+  ASSERT_EQ(ask("three", "/slots/1?action=save", chat).status, 200);
+  EXPECT_EQ(n_files(), 3U);
+  EXPECT_TRUE(bytes_of(name) == before);
+}
+
+TEST_F(SessionsTest, AKeyThatLeftWhileItsRequestCameIsNobodys) {
+  ServerOptions options;
+  options.keys = *ApiKeys::parse("one\ntwo\n");
+  restart(std::move(options));
+  const std::string body = completion("");
+  Client client(server_->port());
+  ASSERT_TRUE(
+      client.send(fmt::format("POST /completion HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: one\r\n"
+                              "Content-Type: application/json\r\nContent-Length: {}\r\n"
+                              "Expect: 100-continue\r\n\r\n",
+                              body.size())));
+  ASSERT_EQ(client.receive(std::chrono::milliseconds(60000), "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  server_->set_keys(*ApiKeys::parse("two\n"));
+  ASSERT_TRUE(client.send(body));
+  EXPECT_EQ(client.answer().status, 401);
+  EXPECT_EQ(get("/health").status, 200);
+}
+
+TEST_F(SessionsTest, TheActionIsAParameterAmongOthers) {
+  restart();
+  complete(prompt_);
+  const char* const chat = R"({"filename":"chat"})";
+  for (const char* const query : {"action=save&x=1", "model=m&action=save", "%61ction=s%61ve", "action=restore&"}) {
+    const HttpAnswer answer = post(fmt::format("/slots/0?{}", query), chat);
+    EXPECT_EQ(answer.status, 200) << query << answer.body;
+  }
+  for (const char* const query :
+       {"", "x=1", "action", "action=", "action=SAVE", "xaction=save", "action=sa%76", "a=save"})
+    expect_refused(post(fmt::format("/slots/0?{}", query), chat), 400, "action");
+}
+
+class SessionsOfSeveral : public SessionsTest {
+ protected:
+  ~SessionsOfSeveral() override {
+    shelf_.reset();
+    server_.reset();  // while the models are there
+  }
+
+  void start_several() {
+    ServerOptions options;
+    options.slot_save_dir = dir_.path();
+    start(std::move(options), {}, false);
+    std::vector<ModelSource> sources;
+    for (FakeModel& fake : models_) sources.push_back(test::source_of(fake));
+    auto shelf = ModelShelf::open(std::move(sources), {});
+    ASSERT_TRUE(shelf) << shelf.error().to_string();
+    shelf_ = *std::move(shelf);
+    server_->set_models(shelf_);
+  }
+  static std::string named(std::string_view file, std::string_view model) {
+    return fmt::format(R"({{"filename":"{}","model":"{}"}})", file, model);
+  }
+  Json complete_with(std::string_view model, int slot, std::string_view prompt) const {
+    return complete(prompt, fmt::format(R"(,"model":"{}","id_slot":{})", model, slot));
+  }
+
+  std::deque<FakeModel> models_;
+  std::shared_ptr<ModelShelf> shelf_;
+};
+
+TEST_F(SessionsOfSeveral, EachModelHasSlotsOfItsOwnAndRefusesAnothersFile) {
+  models_.emplace_back("alpha", 1, test::TinyModel{.n_ctx_train = 512});
+  models_.emplace_back("beta", 1, test::TinyModel{.n_expert = 2, .n_ctx_train = 512});
+  start_several();
+  const std::string first = text_at(complete_with("alpha", 1, prompt_), "content");
+  expect_refused(act("save", named("b", "beta"), 1), 404, "");  // the other model's slot
+  const std::string second = text_at(complete_with("beta", 1, prompt_), "content");
+  ASSERT_NE(first, second);
+  ASSERT_EQ(act("save", named("a", "alpha"), 1).status, 200);
+  ASSERT_EQ(act("save", named("b", "beta"), 1).status, 200);
+  EXPECT_FALSE(bytes_of("a") == bytes_of("b"));
+
+  for (const char* const model : {"alpha", "beta"}) {
+    const bool is_alpha = std::string_view(model) == "alpha";
+    const HttpAnswer refused = act("restore", named(is_alpha ? "b" : "a", model), 2);
+    expect_refused(refused, 400, "filename");
+    EXPECT_NE(text_at(json_of(refused), "error", "message").find("model"), std::string::npos) << refused.body;
+    expect_refused(act("save", named("c", model), 2), 404, "");  // nothing came of it
+    EXPECT_GT(int_at(json_of(act("erase", fmt::format(R"({{"model":"{}"}})", model), 1)), "n_erased"), 0);
+    EXPECT_EQ(act("restore", named(is_alpha ? "a" : "b", model), 2).status, 200);
+    const Json again = complete_with(model, 3, prompt_);
+    EXPECT_GE(int_at(again, "tokens_cached"), 128);
+    EXPECT_EQ(text_at(again, "content"), is_alpha ? first : second);
+  }
+  EXPECT_EQ(n_files(), 2U);
+}
+
+TEST_F(SessionsOfSeveral, ASmallModelHasRoomBesideTheFilesOfALargeOne) {
+  restart();  // for the size of a page
+  const uint64_t page_bytes = model_->scheduler->stats().kv_page_bytes;
+  server_.reset();
+  models_.emplace_back("small", 1, test::TinyModel{.n_ctx_train = 512});
+  models_.back().scheduling.kv_bytes = 4 * page_bytes;
+  models_.emplace_back("large", 1, test::TinyModel{.n_ctx_train = 512});
+  models_.back().scheduling.kv_bytes = 11 * page_bytes;
+  start_several();
+  ASSERT_NE(complete_with("large", 0, test::tiny_text(250)).find("content"), nullptr);
+  const auto save_large = [&](int i) { return act("save", named(fmt::format("large{}", i), "large")); };
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(save_large(i).status, 200);  // 27 pages, more than four times the small pool
+  ASSERT_NE(complete_with("small", 0, test::tiny_text(60)).find("content"), nullptr);
+  EXPECT_EQ(act("save", named("small", "small")).status, 200);
+  EXPECT_EQ(save_large(3).status, 200);
+  EXPECT_EQ(save_large(4).status, 507) << "45 pages and 3 are more than four times the large pool";
 }
 
 TEST_F(SessionsTest, ManyAtOnceWhileAnswersRun) {
@@ -242,12 +387,13 @@ TEST(Slots, AConversationKeepsItsSlot) {
   const test::TemporaryDir dir;
   const auto sessions = Sessions::open(dir.path(), 0);
   ASSERT_TRUE(sessions);
+  const SlotOwner owner{.alias = "model", .tenant = "", .n_slots = 3, .n_pages = 100};
   const auto ask = [&](std::vector<TokenId> prompt, int64_t wanted = -1) {
     GenerateRequest request;
     request.prompt = prompt;
-    const uint32_t slot = (*sessions)->take_slot({"model", ""}, request, wanted, 3);
+    const uint32_t slot = (*sessions)->take_slot(owner, request, wanted);
     prompt.push_back(99);
-    (*sessions)->put({"model", ""}, slot, "", prompt, request.prompt.size());
+    (*sessions)->put(owner, slot, "", prompt, request.prompt.size());
     return slot;
   };
   EXPECT_EQ(ask({1, 2}), 0U);
@@ -259,9 +405,50 @@ TEST(Slots, AConversationKeepsItsSlot) {
   EXPECT_EQ(ask({1, 2, 8}, 1), 1U);
   GenerateRequest other;
   other.prompt = {1, 2, 8};
-  EXPECT_EQ((*sessions)->take_slot({"model", "key 2"}, other, -1, 3), 0U) << "slots of its own";
-  EXPECT_EQ((*sessions)->take_slot({"other", ""}, other, -1, 3), 0U) << "slots of its own";
+  EXPECT_EQ((*sessions)->take_slot({"model", "key 2", 3, 100}, other, -1), 0U) << "slots of its own";
+  EXPECT_EQ((*sessions)->take_slot({"other", "", 3, 100}, other, -1), 0U) << "slots of its own";
   EXPECT_FALSE(Sessions::open(dir.file("none"), 0));
+}
+
+// What slots remember is bounded by the model's pages: here four times two pages, 256 tokens, whoever has them.
+TEST(Slots, ThoseUsedLongAgoMakeRoom) {
+  const test::TemporaryDir dir;
+  const auto sessions = Sessions::open(dir.path(), 0);
+  ASSERT_TRUE(sessions);
+  const auto owner = [](std::string alias, std::string tenant) {
+    return SlotOwner{.alias = std::move(alias), .tenant = std::move(tenant), .n_slots = 4, .n_pages = 2};
+  };
+  const SlotOwner one = owner("model", "one"), two = owner("model", "two"), apart = owner("other", "one");
+  const auto put = [&](const SlotOwner& whose, uint32_t slot, size_t n) {
+    (*sessions)->put(whose, slot, "", std::vector<TokenId>(n, 7), n);
+  };
+  const auto n_held = [&](const SlotOwner& whose, uint32_t slot) {
+    const auto content = (*sessions)->content(whose, slot);
+    return content ? content->tokens.size() : 0;
+  };
+  put(apart, 3, 100);
+  put(one, 3, 100);  // four blocks
+  put(two, 3, 64);   // two
+  put(one, 2, 1);    // one
+  put(two, 2, 32);   // one: eight
+  EXPECT_EQ(n_held(one, 3), 100U);
+  put(two, 1, 1);
+  EXPECT_EQ(n_held(one, 3), 0U) << "nine were too many";
+  put(two, 0, 90);  // eight again
+  EXPECT_EQ(n_held(two, 3), 64U);
+  put(two, 3, 60);  // the same room, and not used for the longest time no more
+  EXPECT_EQ(n_held(one, 2), 1U);
+  EXPECT_EQ((*sessions)->take_slot(one, {.prompt = std::vector<TokenId>(2, 7)}, -1), 2U) << "goes on";
+  put(one, 1, 1);
+  EXPECT_EQ(n_held(two, 2), 0U);
+  EXPECT_EQ(n_held(one, 2), 1U);
+  put(one, 0, 2000);  // more than there is: alone
+  EXPECT_EQ(n_held(one, 0), 2000U);
+  for (uint32_t slot = 0; slot < 4; ++slot) EXPECT_EQ(n_held(two, slot) + n_held(one, slot), slot == 0 ? 2000U : 0U);
+  put(one, 1, 1);
+  EXPECT_EQ(n_held(one, 0), 0U);
+  EXPECT_EQ(n_held(apart, 3), 100U) << "each model has its own";
+  EXPECT_EQ((*sessions)->take_slot(two, {.prompt = {7}}, -1), 0U) << "what made room is free";
 }
 
 }  // namespace
