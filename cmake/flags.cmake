@@ -5,7 +5,7 @@ if(CCACHE_PROGRAM)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -gz")  # lines for stack traces; all of -g is gigabytes with sanitizers
 add_compile_options(-ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(-Wno-restrict)  # GCC 12 sees overlaps in std::string's own code (GCC bug 105651)

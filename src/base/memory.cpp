@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "base/file.h"
 
 namespace tamis {
@@ -21,10 +22,9 @@ std::string text_of(const std::string& path) {
 
 // The first number in `text`; nothing when it begins with another word ("max").
 std::optional<uint64_t> leading_number(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n");
-  if (begin == std::string_view::npos) return std::nullopt;
+  text = trimmed(text);
   uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data() + begin, text.data() + text.size(), value);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc()) return std::nullopt;
   return value;
 }

@@ -160,12 +160,6 @@ KvCache::KvCache(std::vector<KvLayerShape> layers, const KvTypes& types, std::sh
   page_bytes_ = end;
 }
 
-namespace {
-
-size_t pages_of(uint32_t n_tokens) { return (size_t{n_tokens} + KvCache::kPageTokens - 1) / KvCache::kPageTokens; }
-
-}  // namespace
-
 Result<KvPage> KvCache::take_page() const {
   if (pool_ != nullptr) return pool_->take();
   if (!page_bytes_) return fail(ErrorCode::out_of_memory, "a page of keys and values takes more than 2^64 bytes");

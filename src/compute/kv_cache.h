@@ -54,6 +54,8 @@ struct KvHeadPage {
 class KvCache {
  public:
   static constexpr uint32_t kPageTokens = 32;
+  // Pages that hold the keys and values of so many tokens.
+  static constexpr size_t pages_of(size_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
   static constexpr uint32_t kLaneTokens = 16;  // tokens whose keys are interleaved
 
   // Pages come from `pool`, or from the system when it is null. Requires: check_kv_types for every layer; the pool's

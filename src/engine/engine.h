@@ -90,9 +90,6 @@ class Engine {
 // file is not_found.
 Error as_file_error(Error error);
 
-// Pages that hold the keys and values of so many tokens.
-constexpr size_t kv_pages_of(size_t n_tokens) { return (n_tokens + KvCache::kPageTokens - 1) / KvCache::kPageTokens; }
-
 // Bytes of keys and values of `n_ctx` tokens; nothing when the number does not fit 64 bits. Requires: check_kv_types.
 std::optional<uint64_t> kv_bytes(const Hyper& hyper, uint32_t n_ctx, const KvTypes& types);
 

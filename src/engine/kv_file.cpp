@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cstddef>
 
 #include "base/checked.h"
@@ -34,6 +34,17 @@ Status read_all(ByteSource& source, uint64_t offset, std::span<std::byte> out) {
   return {};
 }
 
+// What acts on keys and values of later tokens, or of a few only, and may leave no trace in those of the first 32.
+std::vector<uint64_t> later_facts(const Model& model) {
+  const Hyper& hyper = model.hyper;
+  std::vector<uint64_t> facts = {hyper.n_expert_used, std::bit_cast<uint32_t>(hyper.attn_softcap)};
+  for (const LayerHyper& layer : hyper.layers) facts.push_back(layer.is_windowed ? hyper.window : 0);
+  // A slow pair has hardly turned by the 32nd token.
+  for (const std::vector<double>* table : {&model.rope_inv_freq, &model.rope_inv_freq_windowed})
+    for (const double frequency : *table) facts.push_back(std::bit_cast<uint64_t>(frequency));
+  return facts;
+}
+
 }  // namespace
 
 Result<uint64_t> kv_fingerprint(const Engine& engine) {
@@ -52,9 +63,10 @@ Result<uint64_t> kv_fingerprint(const Engine& engine) {
     TAMIS_TRY_STATUS(engine.forward(
         {.tokens = std::span(tokens).subspan(i, n), .slots = std::span(slots).subspan(i, n), .logits_rows = {}}));
   }
-  const std::array<uint64_t, 4> facts = {n_vocab, *cache.page_bytes(), static_cast<uint64_t>(engine.kv_types().k),
-                                         static_cast<uint64_t>(engine.kv_types().v)};
-  const uint64_t seed = XXH3_64bits(facts.data(), sizeof facts);
+  std::vector<uint64_t> facts = later_facts(engine.model());
+  facts.insert(facts.end(), {n_vocab, *cache.page_bytes(), static_cast<uint64_t>(engine.kv_types().k),
+                             static_cast<uint64_t>(engine.kv_types().v)});
+  const uint64_t seed = XXH3_64bits(facts.data(), facts.size() * sizeof(uint64_t));
   return XXH3_64bits_withSeed(cache.pages().front().get(), *cache.page_bytes(), seed);
 }
 
@@ -84,8 +96,9 @@ Status KvFileWriter::finish() {
 
 Result<KvFileReader> KvFileReader::open(std::shared_ptr<ByteSource> source, const KvFileKind& kind) {
   Head head{};
-  if (!read_all(*source, 0, std::as_writable_bytes(std::span(&head, 1))) || head.magic != kMagic)
-    return fail(ErrorCode::format, "it is no file of keys and values");
+  const Status has_head = read_all(*source, 0, std::as_writable_bytes(std::span(&head, 1)));
+  if (!has_head && has_head.error().code == ErrorCode::io) return tl::unexpected(has_head.error());
+  if (!has_head || head.magic != kMagic) return fail(ErrorCode::format, "it is no file of keys and values");
   if (head.hash != hash_of(head)) return fail(ErrorCode::format, "its header is not what was written");
   if (head.fingerprint != kind.fingerprint || head.page_bytes != kind.page_bytes)
     return fail(ErrorCode::invalid_argument, "it is of another model, or of one that computes otherwise");

@@ -61,7 +61,7 @@ class KvSpill {
   // or read for nobody is not.
   void collect();
   bool is_busy() const;
-  void wait() const;  // until something has been written or read, if anything is to be
+  void wait() const;  // on any thread: until something has been written or read, if anything is to be
 
   size_t n_leaving() const { return n_leaving_; }  // pages held to be written
   size_t n_stored() const { return n_places_ - free_.size(); }

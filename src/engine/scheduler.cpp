@@ -287,6 +287,11 @@ bool Scheduler::Loop::wait_for_work() {
   do {
     wake_.wait(lock, [this] { return is_stopping_ || !errands_.empty() || !inbox_.empty() || !requests_.empty(); });
     run_errands(lock);
+    if (spill_ == nullptr || !requests_.empty()) continue;
+    lock.unlock();
+    let_pages_leave();
+    publish_stats();
+    lock.lock();
   } while (!is_stopping_ && inbox_.empty() && requests_.empty());
   requests_.reserve(requests_.size() + inbox_.size());
   while (!inbox_.empty()) {  // one by one: where memory ends, the rest stays
@@ -308,7 +313,6 @@ bool Scheduler::Loop::has_arrivals() const {
 
 void Scheduler::Loop::run() {
   for (;;) {
-    sequences_now_.clear();
     try {
       if (!wait_for_work()) return;
       step();
@@ -317,9 +321,7 @@ void Scheduler::Loop::run() {
       fail_all({ErrorCode::out_of_memory, "no memory for the next step", nullptr});
     }
     ended_requests_.clear();
-    // Nobody is left to wait for what is still being written.
-    while (spill_ != nullptr && requests_.empty() && spill_->is_busy() && !has_arrivals()) spill_->wait();
-    if (spill_ != nullptr && requests_.empty()) spill_->collect();
+    if (requests_.empty()) let_pages_leave();
     publish_stats();
   }
 }
@@ -340,6 +342,7 @@ void Scheduler::Loop::publish_stats() {
   const std::lock_guard lock(mutex_);
   published_ = now_;
   published_sequences_.swap(sequences_now_);
+  sequences_now_.clear();
   progress_ = Clock::now();
 }
 

@@ -230,8 +230,8 @@ class Scheduler {
   Result<std::vector<std::byte>> copy_stored(std::span<const TokenId> tokens, std::string_view salt, size_t first_block,
                                              size_t n_most);
   // Stores `pages` as those blocks, in place of what was not used for the longest time, as far as there is room and
-  // the blocks before are stored. Returns how many of the tokens are stored then, from the first on. Requires: pages
-  // computed by this engine (kv_fingerprint).
+  // the blocks before are stored. Waits for pages that are being written to a file. Returns how many of the
+  // tokens are stored then, from the first on. Requires: pages computed by this engine (kv_fingerprint).
   Result<size_t> store(std::span<const TokenId> tokens, std::string_view salt, size_t first_block,
                        std::span<const std::byte> pages);
   // Forgets the blocks of `tokens`, from the last to the first that something else goes on behind or uses now. Returns

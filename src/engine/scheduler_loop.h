@@ -99,6 +99,7 @@ class Scheduler::Loop {
   // --- the step thread: a paused sequence's pages (scheduler_spill.cpp)
   void spill(Sequence& sequence);
   bool is_leaving(const Sequence& sequence) const;
+  void let_pages_leave();
   bool begin_return(Sequence& sequence);
   void end_returns();
   bool waits_for_spill() const;

@@ -87,7 +87,7 @@ size_t Scheduler::Loop::expected_tokens(const Sequence& sequence) const {
 size_t Scheduler::Loop::pages_wanted_by_running() const {
   size_t n = 0;
   for (const Sequence* sequence : running_) {
-    const size_t n_expected = kv_pages_of(expected_tokens(*sequence));
+    const size_t n_expected = KvCache::pages_of(expected_tokens(*sequence));
     n += n_expected - std::min(n_expected, sequence->cache.pages().size());
   }
   return n;
@@ -96,15 +96,15 @@ size_t Scheduler::Loop::pages_wanted_by_running() const {
 bool Scheduler::Loop::fits(const Request& request) const {
   if (running_.empty()) return true;
   const Sequence& first = *request.choices.front();
-  const size_t n_prompt = kv_pages_of(first.tokens.size());
-  size_t n_wanted = n_prompt + request.choices.size() * (kv_pages_of(expected_tokens(first)) + 1 - n_prompt);
+  const size_t n_prompt = KvCache::pages_of(first.tokens.size());
+  size_t n_wanted = n_prompt + request.choices.size() * (KvCache::pages_of(expected_tokens(first)) + 1 - n_prompt);
   if (first.chain) n_wanted -= first.chain->look_ahead(first.tokens).n_in_use;
   return n_wanted + pages_wanted_by_running() <= n_pages_at_hand();
 }
 
 bool Scheduler::Loop::fits_again(const Sequence& paused) const {
   if (running_.empty()) return true;
-  const size_t n_wanted = kv_pages_of(expected_tokens(paused)) + 1;
+  const size_t n_wanted = KvCache::pages_of(expected_tokens(paused)) + 1;
   const size_t n_in_use = paused.chain ? paused.chain->look_ahead(paused.tokens).n_in_use : 0;
   return n_wanted - std::min(n_wanted, n_in_use) + pages_wanted_by_running() <= n_pages_at_hand();
 }

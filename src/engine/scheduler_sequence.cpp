@@ -197,7 +197,7 @@ void ScheduledSequence::store_full() {
 }
 
 void ScheduledSequence::share_with(const ScheduledSequence& other) {
-  const size_t n_pages = kv_pages_of(other.n_computed());
+  const size_t n_pages = KvCache::pages_of(other.n_computed());
   for (size_t i = 0; i < n_pages; ++i) cache.put_page(i, other.cache.pages()[i]);
   cache.commit(other.n_computed());
   store_full();  // goes through the blocks that `other` has stored

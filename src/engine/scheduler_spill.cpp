@@ -13,7 +13,7 @@ void Scheduler::Loop::spill(Sequence& sequence) {
   const size_t first_page = sequence.chain ? sequence.chain->n_shared_blocks() : 0;
   const uint32_t n_tokens = sequence.n_computed();
   const std::vector<KvPage>& pages = sequence.cache.pages();
-  const size_t n_pages = kv_pages_of(n_tokens);
+  const size_t n_pages = KvCache::pages_of(n_tokens);
   if (first_page >= n_pages) return;
   const double tokens_per_second = budget_.prompt_tokens_per_second();
   const double n_again = n_tokens - static_cast<double>(first_page * KvCache::kPageTokens);
@@ -25,6 +25,14 @@ void Scheduler::Loop::spill(Sequence& sequence) {
 
 bool Scheduler::Loop::is_leaving(const Sequence& sequence) const {
   return sequence.spilled != nullptr && spill_->state(*sequence.spilled) == SpilledPages::State::writing;
+}
+
+// Waits for pages that are being written, until somebody wants something, and lets go of those that are. Requires:
+// nobody to compute for, who would do it with every step.
+void Scheduler::Loop::let_pages_leave() {
+  if (spill_ == nullptr) return;
+  while (spill_->is_busy() && !has_arrivals()) spill_->wait();
+  spill_->collect();
 }
 
 // Begins to read back what was spilled of a sequence that has just followed the stored pages. False: there is no room
@@ -45,7 +53,7 @@ bool Scheduler::Loop::begin_return(Sequence& sequence) {
     if (pages_->n_free() < n_to_take && (spill_->is_busy() || spill_->n_leaving() > 0)) return false;
     if (pages_->n_free() >= n_to_take && sequence.cache.reserve(n_tokens)) {
       const std::vector<KvPage>& pages = sequence.cache.pages();
-      const size_t n_pages = kv_pages_of(n_tokens);
+      const size_t n_pages = KvCache::pages_of(n_tokens);
       spill_->read(*spilled,
                    {pages.begin() + static_cast<ptrdiff_t>(page_idx), pages.begin() + static_cast<ptrdiff_t>(n_pages)});
       sequence.state = State::returning;

@@ -45,6 +45,7 @@ void Scheduler::Loop::run_errands(std::unique_lock<std::mutex>& lock) {
     errands_.pop_front();
     lock.unlock();
     try {
+      if (spill_ != nullptr) spill_->collect();
       (*errand.what)();
     } catch (const std::bad_alloc&) {
       errand.status = fail(ErrorCode::out_of_memory, "no memory for stored keys and values");
@@ -77,22 +78,32 @@ Result<size_t> Scheduler::Loop::store(std::span<const TokenId> tokens, std::stri
                                       std::span<const std::byte> pages) {
   const size_t page_bytes = pages_->page_bytes(), end = first_block + pages.size() / page_bytes;
   size_t n_stored = 0;  // blocks from the beginning
-  TAMIS_TRY_STATUS(between_steps([&] {
-    PrefixChain chain(stored_, salt);
-    for (; n_stored < end && (n_stored + 1) * kBlock <= tokens.size(); ++n_stored) {
-      const std::span<const TokenId> block = block_of(tokens, n_stored);
-      if (chain.follow(block) != nullptr) continue;
-      if (n_stored < first_block) break;  // has given way since
-      // Not for pages that are free as soon as they are written.
-      const bool are_leaving = spill_ != nullptr && spill_->n_leaving() > 0;
-      while (pages_->n_free() == 0 && !are_leaving && stored_.evict()) {
+  // Pages that are free as soon as they are written are waited for, here and not between two steps; not twice for one
+  // block: others may have taken them.
+  bool has_waited = false, is_waiting = false;
+  do {
+    n_stored = 0;
+    is_waiting = false;
+    TAMIS_TRY_STATUS(between_steps([&] {
+      PrefixChain chain(stored_, salt);
+      for (; n_stored < end && (n_stored + 1) * kBlock <= tokens.size(); ++n_stored) {
+        const std::span<const TokenId> block = block_of(tokens, n_stored);
+        if (chain.follow(block) != nullptr) continue;
+        if (n_stored < first_block) break;  // has given way since
+        is_waiting = pages_->n_free() == 0 && !has_waited && spill_ != nullptr && spill_->n_leaving() > 0;
+        if (is_waiting) break;
+        while (pages_->n_free() == 0 && stored_.evict()) {
+        }
+        auto page = pages_->take();
+        if (!page) break;
+        std::memcpy(page->get(), pages.data() + (n_stored - first_block) * page_bytes, page_bytes);
+        chain.store(block, *std::move(page));
+        has_waited = false;
       }
-      auto page = pages_->take();
-      if (!page) break;
-      std::memcpy(page->get(), pages.data() + (n_stored - first_block) * page_bytes, page_bytes);
-      chain.store(block, *std::move(page));
-    }
-  }));
+    }));
+    if (is_waiting) spill_->wait();
+    has_waited = is_waiting;
+  } while (is_waiting);
   return n_stored * kBlock;
 }
 

@@ -44,7 +44,7 @@ void add_attention(const Engine& engine, const Step& step, Work& work) {
   double n_values = 0;  // floats of one position in all layers
   for (uint32_t i = 0; i < hyper.n_layers; ++i)
     n_values += static_cast<double>(hyper.dim(Dim::k_width, i) + hyper.dim(Dim::v_width, i));
-  const double n_positions = static_cast<double>(kv_pages_of(engine.n_ctx())) * KvCache::kPageTokens;
+  const double n_positions = static_cast<double>(KvCache::pages_of(engine.n_ctx())) * KvCache::kPageTokens;
   const double value_bytes = static_cast<double>(engine.kv_bytes_of_context()) / (n_values * n_positions);
   for (uint32_t i = 0; i < hyper.n_layers; ++i) {
     const LayerHyper& layer = hyper.layers[i];

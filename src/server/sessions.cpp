@@ -29,7 +29,7 @@ double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-size_t blocks_of(const std::vector<TokenId>& tokens) { return std::max<size_t>(kv_pages_of(tokens.size()), 1); }
+size_t blocks_of(const std::vector<TokenId>& tokens) { return std::max<size_t>(KvCache::pages_of(tokens.size()), 1); }
 
 // The file of a session: each key has names of its own.
 std::string file_name(const SessionCall& call) {

@@ -137,6 +137,49 @@ TEST(Calibrate, PairsAreThoseOfTheInputs) {
   EXPECT_NEAR((*lower)[5 * 4 / 2 + 2] / Correlations::kUnit, product / std::sqrt(first * second), 1e-4);
 }
 
+// Inputs of several tiles of the triangle, the last of them narrower: every pair by hand.
+TEST(Calibrate, PairsAcrossTilesAreThoseOfTheInputs) {
+  constexpr size_t kTokens = 64, kWindow = 32;
+  for (const uint32_t n_ff : {144U, 150U}) {
+    const auto pool = ThreadPool::create(2);
+    const auto engine = load_tiny(test::write_tiny_model({.n_ff = n_ff}), *make_cpu_backend(pool.get()));
+    const std::vector<TokenId> tokens = some_tokens(kTokens);
+    const Imatrix imatrix = collect(
+        engine, tokens, {.n_ctx = kWindow, .has_correlations = true, .has_perplexity = false, .pool = pool.get()});
+
+    std::vector<double> products(size_t{n_ff} * n_ff);
+    const auto add_pairs = [&](std::string_view name, int32_t layer_idx, TensorView x) {
+      if (name != "ffn_hidden" || layer_idx != 1) return;
+      ASSERT_EQ(x.n_cols, n_ff);
+      for (size_t t = 0; t < x.n_rows; ++t)
+        for (size_t i = 0; i < n_ff; ++i)
+          for (size_t j = 0; j <= i; ++j)
+            products[i * n_ff + j] += static_cast<double>(x.row(t)[i]) * static_cast<double>(x.row(t)[j]);
+    };
+    for (size_t begin = 0; begin < kTokens; begin += kWindow) {
+      std::vector<TokenId> window(tokens.begin() + static_cast<ptrdiff_t>(begin),
+                                  tokens.begin() + static_cast<ptrdiff_t>(begin + kWindow));
+      window[0] = test::kTinyBos;
+      Session session(engine);
+      session.watch(add_pairs, nullptr);
+      ASSERT_TRUE(session.append_all(window, window.size(), nullptr));
+    }
+
+    // Half a step of an int16; and each of the three sums of floats is off by at most 2^-24 of Σ|x_i x_j| ≤ the
+    // diagonal's root for each of its products and additions.
+    const double tolerance = 0.5 / Correlations::kUnit + 3 * 2 * kTokens * 0x1p-24;
+    const auto lower = imatrix.correlations.at("blk.1.ffn_down.weight")->read();
+    ASSERT_TRUE(lower);
+    ASSERT_EQ(lower->size(), size_t{n_ff} * (n_ff - 1) / 2);
+    for (size_t i = 0; i < n_ff; ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        const double expected = products[i * n_ff + j] / std::sqrt(products[i * n_ff + i] * products[j * n_ff + j]);
+        EXPECT_NEAR((*lower)[i * (i - 1) / 2 + j] / Correlations::kUnit, expected, tolerance) << i << ", " << j;
+      }
+    }
+  }
+}
+
 TEST(Calibrate, PerplexityIsThatOfTheVerb) {
   const auto engine = load_tiny(test::write_tiny_model(), make_reference_backend());
   const std::vector<TokenId> tokens = some_tokens(60);

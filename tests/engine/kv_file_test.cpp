@@ -111,6 +111,19 @@ TEST(KvFile, WhatIsOfSomethingElseSaysSo) {
   EXPECT_NE(read(bytes, kind).error().message.find("vocabulary"), std::string::npos);
 }
 
+// A disk's error is no fault of the file's.
+TEST(KvFile, AHeaderThatCannotBeReadIsAnErrorOfTheDisk) {
+  class BrokenSource final : public ByteSource {
+   public:
+    uint64_t size_bytes() const override { return 56; }
+    Result<size_t> read_at(uint64_t, std::span<std::byte>) override { return fail(ErrorCode::io, "the disk is gone"); }
+  };
+  const auto file = KvFileReader::open(std::make_shared<BrokenSource>(), kKind);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, ErrorCode::io);
+  EXPECT_EQ(read({}, kKind).error().code, ErrorCode::format);
+}
+
 TEST(KvFile, TheFingerprintIsOfWhatIsComputed) {
   const std::string path = test::write_tiny_model({.n_ctx_train = 256});
   const auto pool = ThreadPool::create(2);
@@ -121,6 +134,17 @@ TEST(KvFile, TheFingerprintIsOfWhatIsComputed) {
   EXPECT_NE(*kv_fingerprint(*test::load_tiny(path, *make_cpu_backend(), {.kv_types = types})), mine);
   const std::string other = test::write_tiny_model({.n_expert = 2, .n_ctx_train = 256});
   EXPECT_NE(*kv_fingerprint(*test::load_tiny(other, *make_cpu_backend())), mine);
+}
+
+// Windows longer than the tokens that are computed for the fingerprint: their first keys and values are the same.
+TEST(KvFile, TheFingerprintIsOfTheWindowToo) {
+  const auto of_window = [](uint32_t window) {
+    const std::string path = test::write_tiny_model({.n_ctx_train = 256, .window = window});
+    return *kv_fingerprint(*test::load_tiny(path, *make_cpu_backend()));
+  };
+  const uint64_t mine = of_window(64);
+  EXPECT_EQ(of_window(64), mine);
+  EXPECT_NE(of_window(65), mine);
 }
 
 class StoredBlocks : public testing::Test {

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "base/rng.h"
@@ -43,6 +46,59 @@ std::vector<KvPage> pages_of(KvPagePool& pool, size_t n, char first) {
 void finish(KvSpill& spill) {
   while (spill.is_busy()) spill.wait();
   spill.collect();
+}
+
+TEST(KvSpill, PagesComeBackAsTheyWere) {
+  KvPagePool pool(kPageBytes, 10);
+  auto spill = KvSpill::create(testing::TempDir(), kPageBytes, 8);
+  ASSERT_TRUE(spill.has_value()) << spill.error().to_string();
+  auto spilled = (*spill)->write(pages_of(pool, 5, 'a'), 3, 250);
+  ASSERT_NE(spilled, nullptr);
+  EXPECT_EQ((*spill)->n_leaving(), 5u);
+  EXPECT_EQ(pool.n_used(), 5u) << "held while they are written";
+  finish(**spill);
+  EXPECT_EQ((*spill)->state(*spilled), State::stored);
+  EXPECT_EQ((*spill)->n_leaving(), 0u);
+  EXPECT_EQ((*spill)->n_stored(), 5u);
+  EXPECT_EQ(pool.n_used(), 0u);
+  EXPECT_EQ((*spill)->write(pages_of(pool, 4, 'k'), 0, 100), nullptr) << "no room for four more";
+
+  std::vector<KvPage> back = pages_of(pool, 3, 'x');
+  (*spill)->read(*spilled, back);
+  finish(**spill);
+  EXPECT_EQ((*spill)->state(*spilled), State::restored);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(back[i].use_count(), 1) << "nobody else holds it";
+    const auto* const bytes = reinterpret_cast<const char*>(back[i].get());
+    EXPECT_EQ(std::count(bytes, bytes + kPageBytes, static_cast<char>('c' + i)), static_cast<long>(kPageBytes));
+  }
+  EXPECT_EQ((*spill)->n_written(), 5u);
+  EXPECT_EQ((*spill)->n_restored(), 3u);
+  spilled = nullptr;
+  (*spill)->collect();
+  EXPECT_EQ((*spill)->n_stored(), 0u);
+  EXPECT_GT((*spill)->seconds_for(10), 0);
+}
+
+TEST(KvSpill, WhoLeavesWhileItIsWrittenLeavesNothing) {
+  KvPagePool pool(kPageBytes, 100);
+  auto spill = KvSpill::create(testing::TempDir(), kPageBytes, 60);
+  ASSERT_TRUE(spill.has_value());
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::shared_ptr<SpilledPages>> several;
+    for (int i = 0; i < 6; ++i) several.push_back((*spill)->write(pages_of(pool, 1 + i, 'a'), 0, 1));
+    several.erase(several.begin() + round % 5);
+    finish(**spill);
+    for (const auto& spilled : several) EXPECT_EQ((*spill)->state(*spilled), State::stored);
+    EXPECT_EQ((*spill)->n_stored(), 21u - (1 + static_cast<size_t>(round) % 5));
+    several.clear();
+    (*spill)->collect();
+    EXPECT_EQ((*spill)->n_stored(), 0u);
+    EXPECT_EQ(pool.n_used(), 0u);
+  }
+  (*spill)->write(pages_of(pool, 40, 'a'), 0, 1);
+  spill->reset();  // in the middle of it
+  EXPECT_EQ(pool.n_used(), 0u);
 }
 
 // Whoever says something on stderr waits from now on until let_go().
@@ -131,7 +187,7 @@ class SchedulerSpill : public testing::Test {
       requests.push_back(greedy(prompt, 150));
       requests.back().priority = i % 3;
       requests.back().n_choices = i == 5 ? 3 : 1;
-      n_pages += kv_pages_of(prompt.size() + 150) * requests.back().n_choices;
+      n_pages += KvCache::pages_of(prompt.size() + 150) * requests.back().n_choices;
     }
   }
 
@@ -222,6 +278,121 @@ TEST_F(SchedulerSpill, CancelAtAnyTimeGivesThePagesBack) {
   for (int i = 0; i < 1000 && (*scheduler)->stats().n_running > 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ((*scheduler)->stats().kv_pages_used, 0u);
+}
+
+// Holds the step thread in its request's end too.
+class EndHolder : public test::Holder {
+ public:
+  using Holder::Holder;
+  void on_end(const RequestReport& report) override {
+    Holder::on_end(report);
+    is_at_end_ = true;
+    is_at_end_.notify_all();
+    may_end_.wait(false);
+  }
+  void wait_until_at_end() const { is_at_end_.wait(false); }
+  void let_end() {
+    may_end_ = true;
+    may_end_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> is_at_end_{false}, may_end_{false};
+};
+
+// Three answers in seven pages: the first has a third page, the second waits for one, and the two pages of the last are
+// being written, which takes as long as the log is held. The step thread is held in a late token of the first.
+class PagesLeaving : public testing::Test {
+ protected:
+  static constexpr size_t kPages = 7;
+  static constexpr int64_t kHeldIn = 70;  // of the first answer, whose third page lasts up to its 87th
+
+  PagesLeaving() {
+    Rng rng(2);
+    for (std::byte& byte : some_pages) byte = static_cast<std::byte>(rng.below(100));
+    // Short answers first, and each is expected to end within two pages.
+    for (int i = 0; i < 60; ++i) submit(*scheduler, greedy({1, 2, 3}, 1))->wait();
+    const auto starter = std::make_shared<test::Holder>();
+    EXPECT_TRUE(scheduler->submit(greedy({1}, 1), starter));
+    starter->wait_until_held();
+    for (int32_t i = 0; i < 3; ++i) {
+      // The more important, the longer.
+      GenerateRequest request = greedy(test::some_tokens(12 - static_cast<size_t>(i)), i == 0 ? kHeldIn + 1 : 75);
+      request.priority = 2 - i;
+      if (i == 0) {
+        const auto id = scheduler->submit(request, first);
+        EXPECT_TRUE(id);
+      } else {
+        collectors.push_back(submit(*scheduler, request, &ids[static_cast<size_t>(i) - 1]));
+      }
+    }
+    starter->let_go();
+    first->wait_until_held();
+  }
+  ~PagesLeaving() override {
+    for (const RequestId id : ids) scheduler->cancel(id);
+    first->let_go();
+    first->let_end();
+  }
+
+  std::future<size_t> store(size_t n_blocks) {
+    return std::async(std::launch::async, [this, n_blocks] {
+      const std::vector<TokenId> tokens = test::some_tokens(n_blocks * kPageTokens);
+      const auto stored = scheduler->store(tokens, "", 0, std::span(some_pages).first(n_blocks * page_bytes));
+      return stored.value_or(0) / kPageTokens;
+    });
+  }
+
+  static constexpr size_t kPageTokens = KvCache::kPageTokens;
+  std::shared_ptr<const Engine> engine =
+      test::load_tiny(test::write_tiny_model({.n_ctx_train = 512}), *make_cpu_backend(nullptr), {.n_batch = 64});
+  size_t page_bytes = *engine->model().make_cache(engine->kv_types()).page_bytes();
+  std::vector<std::byte> some_pages = std::vector<std::byte>(kPages * page_bytes);
+  FullDisk full{0};
+  std::unique_ptr<Scheduler> scheduler = *Scheduler::create(engine, {.kv_bytes = kPages * page_bytes,
+                                                                     .spill_dir = testing::TempDir(),
+                                                                     .spill_margin = 0,
+                                                                     .aging_seconds = 0,
+                                                                     .has_prefix_cache = false,
+                                                                     .speculation = Speculation::off});
+  HeldLog log;
+  std::shared_ptr<EndHolder> first = std::make_shared<EndHolder>(kHeldIn);
+  std::vector<std::shared_ptr<Collector>> collectors;
+  RequestId ids[2] = {};
+};
+
+// How long to wait for another thread to be where a test wants it. One that is later makes the test see less, and pass.
+constexpr std::chrono::milliseconds kSomeTime(200);
+
+TEST_F(PagesLeaving, WhoStoresWaitsForThem) {
+  ASSERT_EQ(scheduler->stats().n_pauses, 1U);
+  ASSERT_EQ(scheduler->stats().kv_pages_used, kPages);
+  scheduler->cancel(ids[1]);
+  std::future<size_t> stored = store(1);
+  stored.wait_for(kSomeTime);
+  first->let_go();
+  first->let_end();
+  EXPECT_EQ(stored.wait_for(kSomeTime), std::future_status::timeout) << "there is no page, but there will be";
+  log.let_go();
+  EXPECT_EQ(stored.get(), 1U);
+}
+
+TEST_F(PagesLeaving, NobodyNeedsToComeForThemToBeFree) {
+  ASSERT_EQ(scheduler->stats().n_pauses, 1U);
+  for (const RequestId id : ids) scheduler->cancel(id);
+  first->let_go();
+  first->wait_until_at_end();
+  // Comes before the step thread has nothing to do, so that it does not wait for what is being written.
+  auto asked = std::async(std::launch::async, [this] { return scheduler->forget_stored({}, "").has_value(); });
+  asked.wait_for(kSomeTime);
+  first->let_end();
+  asked.wait_for(50 * kSomeTime);
+  log.let_go();
+  EXPECT_TRUE(asked.get());
+  for (int i = 0; i < 20000 && scheduler->stats().kv_pages_used > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(scheduler->stats().kv_pages_used, 0U);
+  EXPECT_EQ(store(kPages).get(), kPages);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace tamis::test {
 namespace {
 
-constexpr uint32_t kLayers = 2, kEmbd = 32, kHead = 4, kHeadKv = 2, kHeadDim = 8, kFf = 48;
+constexpr uint32_t kLayers = 2, kEmbd = 32, kHead = 4, kHeadKv = 2, kHeadDim = 8;
 
 void must(const Status& status) {
   if (status) return;
@@ -25,18 +25,20 @@ void must(const Status& status) {
 }
 
 void add_metadata(GgufWriter& writer, const TinyModel& model) {
-  must(writer.add_string("general.architecture", "llama"));
+  const std::string arch = model.window > 0 ? "phi3" : "llama";
+  must(writer.add_string("general.architecture", arch));
   must(writer.add_string("general.name", "tiny"));
-  must(writer.add_u32("llama.block_count", kLayers));
-  must(writer.add_u32("llama.context_length", model.n_ctx_train));
-  must(writer.add_u32("llama.embedding_length", kEmbd));
-  must(writer.add_u32("llama.feed_forward_length", kFf));
-  must(writer.add_u32("llama.attention.head_count", kHead));
-  must(writer.add_u32("llama.attention.head_count_kv", kHeadKv));
-  must(writer.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f));
+  must(writer.add_u32(arch + ".block_count", kLayers));
+  must(writer.add_u32(arch + ".context_length", model.n_ctx_train));
+  must(writer.add_u32(arch + ".embedding_length", kEmbd));
+  must(writer.add_u32(arch + ".feed_forward_length", model.n_ff));
+  must(writer.add_u32(arch + ".attention.head_count", kHead));
+  must(writer.add_u32(arch + ".attention.head_count_kv", kHeadKv));
+  must(writer.add_f32(arch + ".attention.layer_norm_rms_epsilon", 1e-5f));
+  if (model.window > 0) must(writer.add_u32(arch + ".attention.sliding_window", model.window));
   if (model.n_expert > 0) {
-    must(writer.add_u32("llama.expert_count", model.n_expert));
-    must(writer.add_u32("llama.expert_used_count", 1));
+    must(writer.add_u32(arch + ".expert_count", model.n_expert));
+    must(writer.add_u32(arch + ".expert_used_count", 1));
   }
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte)
@@ -77,17 +79,18 @@ std::vector<TinyTensor> tensors(const TinyModel& model) {
     out.push_back({block + "attn_v.weight", {kHeadKv * kHeadDim, kEmbd}});
     out.push_back({block + "attn_output.weight", {kEmbd, kHead * kHeadDim}});
     out.push_back({block + "ffn_norm.weight", {kEmbd}});
-    const uint32_t n = model.n_expert;
+    const uint32_t n = model.n_expert, n_ff = model.n_ff;
     if (n > 0) {
       out.push_back({block + "ffn_gate_inp.weight", {n, kEmbd}});
-      out.push_back({block + "ffn_gate_exps.weight", {n, kFf, kEmbd}});
-      out.push_back({block + "ffn_up_exps.weight", {n, kFf, kEmbd}});
-      out.push_back({block + "ffn_down_exps.weight", {n, kEmbd, kFf}});
+      out.push_back({block + "ffn_gate_exps.weight", {n, n_ff, kEmbd}});
+      out.push_back({block + "ffn_up_exps.weight", {n, n_ff, kEmbd}});
+      out.push_back({block + "ffn_down_exps.weight", {n, kEmbd, n_ff}});
       continue;
     }
-    out.push_back({block + "ffn_gate.weight", {kFf, kEmbd}});
-    out.push_back({block + "ffn_up.weight", {kFf, kEmbd}});
-    out.push_back({block + "ffn_down.weight", {kEmbd, kFf}});
+    const bool is_fused = model.window > 0;
+    if (!is_fused) out.push_back({block + "ffn_gate.weight", {n_ff, kEmbd}});
+    out.push_back({block + "ffn_up.weight", {is_fused ? 2 * n_ff : n_ff, kEmbd}});
+    out.push_back({block + "ffn_down.weight", {kEmbd, n_ff}});
   }
   return out;
 }

@@ -13,6 +13,8 @@ struct TinyModel {
   uint32_t n_expert = 0;         // a mixture with one expert a token
   bool has_dead_expert = false;  // routers never choose the last one
   uint32_t n_ctx_train = 96;
+  uint32_t n_ff = 48;
+  uint32_t window = 0;  // 0 = none; otherwise a phi3, every layer of which sees so many positions
   bool has_bos = true;
   bool is_sentencepiece = false;  // the same tokens, but a space before the first word of a text is not shown
   bool has_template = true;

@@ -103,6 +103,7 @@ TEST_F(ServerTest, EmbeddingsOfWhoLeavesEnd) {  // B25
   ASSERT_TRUE(client.send(test::json_post(kEmbeddings, R"({"input":["a","b","c","d","e","f"]})")));
   ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 2; }));
   client.close();
+  expect_seen();
   stopper->let_go();
   EXPECT_TRUE(eventually([&] {
     const SchedulerStats stats = model_->scheduler->stats();

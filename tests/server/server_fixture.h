@@ -50,6 +50,10 @@ class ServerTest : public testing::Test {
   void load(SchedulerOptions scheduling = {});
   ~ServerTest() override;
 
+  // The server has seen who left when it has answered who came later, on the same thread, twice.
+  void expect_seen() const {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(get("/health").status, 200);
+  }
   HttpAnswer get(std::string_view target) const;
   HttpAnswer post(std::string_view target, std::string_view body) const;
   // The text of a whole greedy chat answer.
