@@ -1,9 +1,9 @@
 // The page's parts put together: conversations, the running answer, panels, keys.
 import { getJson, key, ServerError, streamChat } from "./api.js";
 import { byId, element, iconButton } from "./dom.js";
-import { dropChat, loadChats, loadTheme, newChat, saveChat, saveTheme, watchChats } from "./store.js";
+import { dropChat, loadChats, loadModel, loadTheme, newChat, saveChat, saveModel, saveTheme, watchChats } from "./store.js";
+import { stateOf } from "./model.js";
 import "./message.js";
-import "./model.js";
 import "./sampling.js";
 import "./live.js";
 
@@ -125,7 +125,8 @@ function request() {
   const history = chat.messages.filter((message) => message.role === "user" || message.content !== "");
   const list = history.map(({ role, content }) => ({ role, content }));
   if (sampling.systemPrompt !== "") list.unshift({ role: "system", content: sampling.systemPrompt });
-  return { messages: list, ...sampling.parameters() };
+  const choice = byId("model-choice");
+  return { ...(choice.hidden ? {} : { model: choice.value }), messages: list, ...sampling.parameters() };
 }
 
 function take(message, piece) {
@@ -190,6 +191,7 @@ function finishAnswer(mine) {
     say(mine.message.error ? "The answer failed." : `The answer is complete: ${mine.message.figures?.generated ?? 0} tokens.`);
   }
   if (chat.messages.includes(mine.message)) keep();
+  if (!byId("model-choice").hidden) showModel(); // it has been loaded for this answer, or not
 }
 
 function showRunning(isRunning) {
@@ -334,12 +336,31 @@ byId("key-dialog").addEventListener("close", () => {
   draft.focus();
 });
 
+// One model is a name, several are a choice; `model` the one that answers.
+function showChoice(models, model) {
+  const choice = byId("model-choice");
+  choice.hidden = models.length < 2;
+  byId("model-name").hidden = !choice.hidden;
+  byId("model-name").textContent = model?.id ?? "";
+  const names = models.map(({ id, status }) => (status?.value === "loaded" ? id : `${id} (${stateOf(status)})`));
+  if ([...choice.options].map((option) => option.text).join("\n") !== names.join("\n")) // an open list stays open
+    choice.replaceChildren(...models.map(({ id }, i) => element("option", { value: id }, names[i])));
+  if (model !== null) choice.value = model.id;
+}
+
+byId("model-choice").addEventListener("change", (event) => {
+  saveModel(event.target.value);
+  showModel();
+  draft.focus();
+});
+
 async function showModel() {
   try {
-    const model = (await getJson("/v1/models")).data[0] ?? null;
+    const models = (await getJson("/v1/models")).data;
+    const model = models.find((one) => one.id === loadModel()) ?? models[0] ?? null;
+    showChoice(models, model);
     const isThere = model !== null && (model.status?.value ?? "loaded") === "loaded"; // one of several may not be
-    const props = isThere ? await getJson("/props") : null;
-    byId("model-name").textContent = model?.id ?? "";
+    const props = isThere ? await getJson(models.length > 1 ? `/props?model=${encodeURIComponent(model.id)}` : "/props") : null;
     byId("greeting-model").textContent = model === null ? "The model is being loaded." : `${model.id} answers here.`;
     document.querySelector("tamis-model").show(model, props);
     if (model === null) setTimeout(showModel, 1000);

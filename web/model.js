@@ -11,6 +11,11 @@ function size(bytes) {
   return `${value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 2 : 1 })} ${units[i]}`;
 }
 
+const STATES = { unloaded: "loaded when asked", loading: "being loaded", loaded: "in memory" };
+
+// What /v1/models says of one model, in words; undefined where it says nothing.
+export const stateOf = (status) => (status?.failed ? "could not be loaded" : STATES[status?.value]);
+
 class Model extends HTMLElement {
   // Of /v1/models and /props; null while there is none.
   show(model, props) {
@@ -21,6 +26,7 @@ class Model extends HTMLElement {
     const meta = model.meta ?? {};
     const facts = [
       ["Name", model.id],
+      ["State", stateOf(model.status)],
       ["Type", meta.type],
       ["Parameters", meta.n_params && count.format(meta.n_params)],
       ["File", meta.size && size(meta.size)],

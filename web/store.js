@@ -2,6 +2,7 @@
 
 const CHATS = "tamis.conversations";
 const SETTINGS = "tamis.settings";
+const MODEL = "tamis.model";
 
 function read(name, otherwise) {
   try {
@@ -65,6 +66,14 @@ export const newChat = () => ({ id: crypto.getRandomValues(new Uint32Array(2)).j
 
 export const loadSettings = () => ({ ...read(SETTINGS, {}) });
 export const saveSettings = (settings) => write(SETTINGS, settings);
+
+// The name of the model that shall answer, where the server has several.
+let chosenModel = null;
+export const loadModel = () => chosenModel ?? read(MODEL, null);
+export function saveModel(name) {
+  chosenModel = name;
+  write(MODEL, name);
+}
 
 export const loadTheme = () => {
   try {

@@ -15,7 +15,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from serve_test import Running
+from serve_test import OTHER, Running
 
 CHROMIUM = shutil.which("chromium")
 try:
@@ -41,7 +41,7 @@ AUDIT = """() => {
   for (const attribute of ["aria-controls", "aria-labelledby", "aria-describedby", "for"])
     for (const one of document.querySelectorAll(`[${attribute}]`))
       if (!document.getElementById(one.getAttribute(attribute))) wrong.push(`${attribute} leads nowhere: ${one.getAttribute(attribute)}`);
-  for (const one of document.querySelectorAll("button, a, input, textarea, summary, [role=img], [role=tab], pre[tabindex]")) {
+  for (const one of document.querySelectorAll("button, a, input, select, textarea, summary, [role=img], [role=tab], pre[tabindex]")) {
     const label = one.id && document.querySelector(`label[for="${one.id}"]`);
     const name = one.getAttribute("aria-label") || one.textContent.trim() || label?.textContent.trim();
     if (!name) wrong.push("no name: " + one.outerHTML.slice(0, 80));
@@ -345,6 +345,35 @@ class PageTest(unittest.TestCase):
                 self.ask("hello")
                 self.wait_for_end()
                 self.assertEqual(self.page.evaluate("window.violations"), [])
+
+    def test_one_of_several_models_is_chosen(self):
+        with Running("-m", str(OTHER), "-a", "first", "-a", "second", "--ram-budget", "600K") as several:
+            stand_in = StandIn(several.url)
+            self.page.close()
+            self.page = self.open(stand_in.url)
+            self.page.wait_for_selector("#model-choice:not([hidden])")
+            options = lambda: self.page.eval_on_selector_all("#model-choice option", "all => all.map((one) => one.text)")
+            self.assertEqual(options(), ["first", "second (loaded when asked)"])
+            self.assertFalse(self.page.is_visible("#model-name"))
+            self.assertEqual(self.page.evaluate(AUDIT), [])
+            self.page.keyboard.press("Alt+s")
+            self.page.fill("#set-max_tokens", "3")
+            self.page.select_option("#model-choice", "second")
+            self.assertEqual(self.page.evaluate("document.activeElement.id"), "draft")
+            self.ask("hello")
+            self.wait_for_end()
+            self.assertEqual(stand_in.asked[0]["model"], "second")
+            self.page.wait_for_selector("#model-choice option >> text=first (loaded when asked)", state="attached")  # it made room
+            self.assertEqual(options(), ["first (loaded when asked)", "second"])
+            self.page.reload()
+            self.page.wait_for_selector("#model-choice:not([hidden])")
+            self.assertEqual(self.page.input_value("#model-choice"), "second")
+            self.page.keyboard.press("Alt+s")
+            self.page.click("#tab-model")
+            self.page.wait_for_selector("tamis-model dd >> text=in memory")
+            self.assertEqual(self.page.inner_text("tamis-model dd >> nth=0"), "second")
+            stand_in.shutdown()
+            stand_in.server_close()
 
     def test_everything_has_a_name_and_contrast(self):
         self.stand_in.script = [{"reasoning_content": "hm"}, {"content": "# Title\n\ntext `code` [link](https://example.org)\n\n> quote\n\n```py\nx\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"},
