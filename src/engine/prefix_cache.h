@@ -32,6 +32,7 @@ enum class CacheMiss : uint8_t {
   diverged,  // its beginning was found; what follows was never stored
   evicted,   // what follows was stored once, and gave way to something else
 };
+inline constexpr size_t kNCacheMisses = 4;
 std::string_view cache_miss_name(CacheMiss miss);
 
 class PrefixCache {

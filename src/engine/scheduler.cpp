@@ -2,6 +2,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 #include "base/memory.h"
@@ -54,6 +55,12 @@ void note_sequences(const ScheduledRequest& request, std::vector<SequenceInfo>& 
 }
 
 }  // namespace
+
+std::string_view refusal_name(Refusal refusal) {
+  constexpr std::string_view kNames[] = {"invalid", "queue_full", "key_full", "waited", "draining"};
+  static_assert(std::size(kNames) == kNRefusals);
+  return kNames[static_cast<size_t>(refusal)];
+}
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Engine> engine,
                                                      const SchedulerOptions& asked) {
@@ -165,10 +172,11 @@ void Scheduler::Loop::leave_queue_locked(const std::string& tenant) {
   if (--own->second == 0) n_queued_of_.erase(own);
 }
 
-RequestFailure Scheduler::Loop::busy_locked(std::string why) {
-  ++n_refused_;
+RequestFailure Scheduler::Loop::busy_locked(Refusal refusal, std::string why) {
+  ++n_refused_by_[static_cast<size_t>(refusal)];
   return {.error = {ErrorCode::out_of_memory, std::move(why), nullptr},
           .is_busy = true,
+          .is_greedy = refusal == Refusal::tenant_full,
           .retry_after_seconds = retry_after_locked()};
 }
 
@@ -176,21 +184,19 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
                                                                 std::shared_ptr<GenerateListener> listener) {
   if (const Status status = check(params); !status) {
     const std::lock_guard lock(mutex_);
-    ++n_refused_;
+    ++n_refused_by_[static_cast<size_t>(Refusal::invalid)];
     return tl::unexpected(RequestFailure{.error = status.error()});
   }
   const std::string tenant = params.tenant;
   {  // before the work that a full queue should not cost
     const std::lock_guard lock(mutex_);
-    if (is_draining_) return tl::unexpected(busy_locked(kNoMore));
+    if (is_draining_) return tl::unexpected(busy_locked(Refusal::draining, kNoMore));
     if (n_queued_ >= options_.max_queue)
-      return tl::unexpected(busy_locked(fmt::format("{} requests wait already", n_queued_)));
+      return tl::unexpected(busy_locked(Refusal::queue_full, fmt::format("{} requests wait already", n_queued_)));
     uint32_t& n_own = n_queued_of_[tenant];
-    if (options_.max_queue_per_tenant > 0 && n_own >= options_.max_queue_per_tenant) {
-      auto refusal = busy_locked(fmt::format("{} requests of this key wait already", n_own));
-      refusal.is_greedy = true;
-      return tl::unexpected(std::move(refusal));
-    }
+    if (options_.max_queue_per_tenant > 0 && n_own >= options_.max_queue_per_tenant)
+      return tl::unexpected(
+          busy_locked(Refusal::tenant_full, fmt::format("{} requests of this key wait already", n_own)));
     ++n_queued_;
     ++n_own;
   }
@@ -208,10 +214,10 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
   auto request = make_request(std::move(params), std::move(listener));
   const std::lock_guard lock(mutex_);
   if (!request) {
-    ++n_refused_;
+    ++n_refused_by_[static_cast<size_t>(Refusal::invalid)];
     return tl::unexpected(RequestFailure{.error = std::move(request).error()});
   }
-  if (is_draining_) return tl::unexpected(busy_locked(kNoMore));
+  if (is_draining_) return tl::unexpected(busy_locked(Refusal::draining, kNoMore));
   inbox_.reserve(inbox_.size() + 1);
   (*request)->id = ++last_id_;
   if (open_.empty()) progress_ = Clock::now();
@@ -249,7 +255,8 @@ SchedulerStats Scheduler::Loop::stats() const {
   const std::lock_guard lock(mutex_);
   SchedulerStats stats = published_;
   stats.n_queued = n_queued_;
-  stats.n_refused = n_refused_;
+  stats.n_refused_by = n_refused_by_;
+  stats.n_refused = std::accumulate(n_refused_by_.begin(), n_refused_by_.end(), uint64_t{0});
   if (!open_.empty()) stats.stalled_seconds = std::chrono::duration<double>(Clock::now() - progress_).count();
   return stats;
 }
@@ -294,6 +301,7 @@ bool Scheduler::Loop::wait_for_work() {
     lock.lock();
   } while (!is_stopping_ && inbox_.empty() && requests_.empty());
   requests_.reserve(requests_.size() + inbox_.size());
+  are_places_stale_ |= !inbox_.empty();
   while (!inbox_.empty()) {  // one by one: where memory ends, the rest stays
     const std::shared_ptr<Request>& request = inbox_.front();
     published_sequences_.reserve(published_sequences_.size() + request->choices.size());

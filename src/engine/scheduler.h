@@ -2,9 +2,9 @@
 //
 // One thread runs step after step; there are no phases of prompts and of answers. A step has a budget of tokens: every
 // running answer gets one, the rest goes to prompts, and the budget follows the measured time of steps, so that no
-// answer pauses for longer than wanted while a long prompt is read (engine/step_budget.h). Order: priority; then the
-// tenant who got least so far (engine/fair_share.h); then waiting time against what is left to compute, so that short
-// prompts pass long ones and nobody waits for ever.
+// answer pauses for longer than wanted while a long prompt is read (engine/step_budget.h). Order: the tenant who got
+// least so far (engine/fair_share.h); among requests of one tenant priority; then waiting time against what is left to
+// compute, so that short prompts pass long ones and nobody waits for ever.
 //
 // Keys and values lie in pages of a common pool. Sequences that begin alike share the pages of what they have in common
 // while they run and afterwards (engine/prefix_cache.h); the choices of one request share their prompt. When pages run
@@ -16,6 +16,7 @@
 // (PagedAttention, arXiv:2309.06180), Sheng et al. 2024 (VTC, arXiv:2401.00588).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,7 +60,8 @@ struct GenerateRequest {
   // whatever pages are stored.
   std::optional<Pooling> pooling;
   std::string tenant;             // whose share this is taken from, an API key's name, say; "" is one like any other
-  int32_t priority = 0;           // larger is sooner; waiting raises it, see SchedulerOptions::aging_seconds
+  int32_t priority = 0;           // larger is sooner, among requests of one tenant; waiting raises it, see
+                                  // SchedulerOptions::aging_seconds
   std::string cache_salt;         // stored pages are shared only among requests of one salt
   double time_limit_seconds = 0;  // from submit; then it ends as it is, or is refused while it waits; 0 = none
 };
@@ -88,6 +90,17 @@ struct ChoiceEnd {
   uint64_t seed = 0;             // that it was drawn with
   size_t n_tokens = 0;           // chosen, the end-of-generation token not counted
 };
+
+// Why a request was refused.
+enum class Refusal : uint8_t {
+  invalid,      // it makes no sense
+  queue_full,   // too many wait
+  tenant_full,  // too many of its own tenant wait
+  waited,       // for too long
+  draining,     // no more are taken
+};
+inline constexpr size_t kNRefusals = 5;
+std::string_view refusal_name(Refusal refusal);
 
 // A request refused or failed.
 struct RequestFailure {
@@ -167,6 +180,8 @@ struct SchedulerStats {
   double tokens_per_second = 0;  // generated, moving average over steps that generate
   // since the start
   uint64_t n_requests = 0, n_finished = 0, n_failed = 0, n_refused = 0, n_cancelled = 0;
+  std::array<uint64_t, kNRefusals> n_refused_by{};    // n_refused, by Refusal
+  std::array<uint64_t, kNCacheMisses> n_misses_by{};  // prompts by CacheMiss, once a part of them has been computed
   uint64_t n_steps = 0;
   uint64_t n_prompt_tokens = 0;    // of prompts taken up
   uint64_t n_cached_tokens = 0;    // of them, not computed

@@ -53,7 +53,7 @@ class Scheduler::Loop {
   // --- any thread (scheduler.cpp)
   Status check(const GenerateRequest& request) const;
   void leave_queue_locked(const std::string& tenant);
-  RequestFailure busy_locked(std::string why);
+  RequestFailure busy_locked(Refusal refusal, std::string why);
   double retry_after_locked() const;
   KvCache make_cache() const;
 
@@ -77,8 +77,10 @@ class Scheduler::Loop {
   // --- the step thread: who takes part (scheduler_plan.cpp)
   void plan();
   void end_cancelled();
+  void give_places();
   void take_up();  // requests and paused sequences that there is room for
   Request* next_waiting();
+  bool is_held_up(const Request& waiting) const;
   bool fits(const Request& request) const;
   bool fits_again(const Sequence& paused) const;
   size_t pages_wanted_by_running() const;
@@ -121,8 +123,8 @@ class Scheduler::Loop {
   bool follow_guess(Sequence& sequence);
   void emit(Sequence& sequence);
   void end_choice(Sequence& sequence, GenerationEnd end);
-  void end_request(Request& request, const RequestFailure* failure);
-  void fail_request(Request& request, Error error, bool is_busy = false);
+  void end_request(Request& request, const RequestFailure* failure, std::optional<Refusal> refusal = std::nullopt);
+  void fail_request(Request& request, Error error, std::optional<Refusal> refusal = std::nullopt);
   void fail_all(const Error& error);
   void forget(Sequence& sequence);
 
@@ -141,6 +143,7 @@ class Scheduler::Loop {
   double draft_ms_ = 0;                      // that it took before the running step
   MaskThread mask_thread_;
   std::vector<std::shared_ptr<Request>> requests_;  // that have not ended, in order of arrival
+  bool are_places_stale_ = false;                   // requests came or went since give_places()
   std::vector<Sequence*> running_, paused_;
   std::vector<Sequence*> batch_;  // of the running step
   // Next token due, by rows of logits: of the last token, and of the guessed ones after it.
@@ -162,7 +165,7 @@ class Scheduler::Loop {
   RequestId last_id_ = 0;
   uint32_t n_queued_ = 0;
   std::unordered_map<std::string, uint32_t> n_queued_of_;  // by tenant, those with any
-  uint64_t n_refused_ = 0;
+  std::array<uint64_t, kNRefusals> n_refused_by_{};
   double seconds_per_request_ = 1;
   bool is_draining_ = false, refuses_waiting_ = false, is_stopping_ = false;
   Clock::time_point progress_;  // last end of a step, or the first request after none

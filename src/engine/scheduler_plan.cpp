@@ -20,6 +20,7 @@ void Scheduler::Loop::plan() {
   batch_.clear();
   draft_ms_ = 0;
   end_cancelled();
+  give_places();
   end_returns();
   take_up();
   add_answers();
@@ -49,7 +50,8 @@ void Scheduler::Loop::end_cancelled() {
       const double waited = seconds_between(request->arrived, began_);
       std::string why = refuses_waiting_now_ ? "no more requests are taken up"
                                              : fmt::format("waited for {:.1f} seconds without being taken up", waited);
-      fail_request(*request, {ErrorCode::out_of_memory, std::move(why), nullptr}, true);
+      fail_request(*request, {ErrorCode::out_of_memory, std::move(why), nullptr},
+                   refuses_waiting_now_ ? Refusal::draining : Refusal::waited);
       continue;
     }
     for (const auto& choice : request->choices)
@@ -64,15 +66,46 @@ double Scheduler::Loop::effective_priority(const Request& request) const {
 }
 
 bool Scheduler::Loop::goes_before(const Sequence& a, const Sequence& b) const {
-  const double priority_a = effective_priority(a.request), priority_b = effective_priority(b.request);
-  if (priority_a != priority_b) return priority_a > priority_b;
+  // Shares first, so that no tenant gets more by what it calls urgent; those of one tenant have the same.
   const double served_a = share_.served(a.request.params.tenant), served_b = share_.served(b.request.params.tenant);
   if (served_a != served_b) return served_a < served_b;
+  if (a.request.tenant_place != b.request.tenant_place) return a.request.tenant_place < b.request.tenant_place;
+  const double priority_a = effective_priority(a.request), priority_b = effective_priority(b.request);
+  if (priority_a != priority_b) return priority_a > priority_b;
   // Highest response ratio next: waiting time against work.
   const double ratio_a = seconds_between(a.request.arrived, began_) / static_cast<double>(a.n_left());
   const double ratio_b = seconds_between(b.request.arrived, began_) / static_cast<double>(b.n_left());
   if (ratio_a != ratio_b) return ratio_a > ratio_b;
   return is_more_important(a, b);
+}
+
+// The order of who gives way when pages are short: a tenant's requests stand in the places in which they arrived among
+// those of others; which of them stands in which, their priority says. With one tenant that is priority, then arrival.
+void Scheduler::Loop::give_places() {
+  if (!are_places_stale_) return;
+  std::vector<Request*> arrived, ranked;  // tenant by tenant
+  for (const std::shared_ptr<Request>& request : requests_) arrived.push_back(request.get());
+  std::ranges::stable_sort(arrived, {},
+                           [](const Request* request) { return std::string_view(request->params.tenant); });
+  for (size_t i = 0; i < arrived.size(); ++i) {
+    const bool is_first = i == 0 || arrived[i - 1]->params.tenant != arrived[i]->params.tenant;
+    arrived[i]->tenant_place = is_first ? arrived[i]->id : arrived[i - 1]->tenant_place;
+  }
+  ranked = arrived;
+  std::ranges::stable_sort(ranked, [](const Request* a, const Request* b) {
+    if (a->params.tenant != b->params.tenant) return a->params.tenant < b->params.tenant;
+    return a->params.priority > b->params.priority;
+  });
+  for (size_t i = 0; i < ranked.size(); ++i) ranked[i]->place = arrived[i]->id;
+  are_places_stale_ = false;
+}
+
+// Whether a paused sequence keeps a waiting request waiting: only what its own tenant calls more urgent passes it.
+bool Scheduler::Loop::is_held_up(const Request& waiting) const {
+  return std::ranges::any_of(paused_, [&](const Sequence* paused) {
+    const GenerateRequest& other = paused->request.params;
+    return other.tenant != waiting.params.tenant || other.priority >= waiting.params.priority;
+  });
 }
 
 // How long a sequence is likely to become.
@@ -135,8 +168,7 @@ void Scheduler::Loop::take_up() {
     running_.push_back(&sequence);
   }
   while (Request* const request = next_waiting()) {
-    const bool is_held_up = !paused_.empty() && paused_.front()->request.params.priority >= request->params.priority;
-    if (is_held_up || n_open + request->n_open > options_.max_seqs) return;
+    if (is_held_up(*request) || n_open + request->n_open > options_.max_seqs) return;
     if (options_.has_prefix_cache && !request->params.pooling && !request->choices.front()->chain)
       for (const auto& choice : request->choices) choice->chain.emplace(stored_, request->params.cache_salt);
     if (!fits(*request)) return;
@@ -312,6 +344,7 @@ void Scheduler::Loop::add_prompts(uint32_t n_tokens) {
       request.has_computed = true;
       const std::span<const TokenId> block = sequence->next_block();
       request.report.miss = !sequence->chain || block.empty() ? CacheMiss::none : sequence->chain->miss(block);
+      ++now_.n_misses_by[static_cast<size_t>(request.report.miss)];
     }
     sequence->n_in_step = n;
     batch_.push_back(sequence);

@@ -210,9 +210,7 @@ void ScheduledSequence::give_up_pages() {
 }
 
 bool is_more_important(const ScheduledSequence& a, const ScheduledSequence& b) {
-  if (a.request.params.priority != b.request.params.priority)
-    return a.request.params.priority > b.request.params.priority;
-  if (a.request.id != b.request.id) return a.request.id < b.request.id;
+  if (a.request.place != b.request.place) return a.request.place < b.request.place;
   return a.choice_idx < b.choice_idx;
 }
 

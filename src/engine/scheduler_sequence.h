@@ -133,6 +133,8 @@ class ScheduledSequence {
 
 struct ScheduledRequest {
   RequestId id = 0;
+  RequestId place = 0;         // in the order of who gives way, first to last; the id of one of the same tenant
+  RequestId tenant_place = 0;  // id of the tenant's oldest request that has not ended
   GenerateRequest params;
   std::shared_ptr<GenerateListener> listener;
   std::atomic<bool> is_cancelled{false};

@@ -265,12 +265,12 @@ void Scheduler::Loop::end_choice(Sequence& sequence, GenerationEnd end) {
   if (--request.n_open == 0) end_request(request, nullptr);
 }
 
-void Scheduler::Loop::fail_request(Request& request, Error error, bool is_busy) {
+void Scheduler::Loop::fail_request(Request& request, Error error, std::optional<Refusal> refusal) {
   for (const auto& choice : request.choices)
     if (choice->state != State::ended) forget(*choice);
-  RequestFailure failure{.error = std::move(error), .is_busy = is_busy};
-  if (is_busy) failure.retry_after_seconds = retry_after_seconds();
-  end_request(request, &failure);
+  RequestFailure failure{.error = std::move(error), .is_busy = refusal.has_value()};
+  if (refusal) failure.retry_after_seconds = retry_after_seconds();
+  end_request(request, &failure, refusal);
 }
 
 void Scheduler::Loop::fail_all(const Error& error) {
@@ -278,14 +278,14 @@ void Scheduler::Loop::fail_all(const Error& error) {
   for (const std::shared_ptr<Request>& request : requests) fail_request(*request, error);
 }
 
-void Scheduler::Loop::end_request(Request& request, const RequestFailure* failure) {
+void Scheduler::Loop::end_request(Request& request, const RequestFailure* failure, std::optional<Refusal> refusal) {
   const auto now = Clock::now();
   share_.leave(request.params.tenant);
   RequestReport& report = request.report;
   if (!request.is_taken_up) report.queue_seconds = seconds_between(request.arrived, now);
   if (request.is_prompt_done) report.generate_seconds = seconds_between(request.prompt_done, now);
   report.failure = failure;
-  ++(failure != nullptr ? now_.n_failed : request.is_cancelled ? now_.n_cancelled : now_.n_finished);
+  if (!refusal) ++(failure != nullptr ? now_.n_failed : request.is_cancelled ? now_.n_cancelled : now_.n_finished);
   request.listener->on_end(report);
   report.failure = nullptr;
 
@@ -293,7 +293,9 @@ void Scheduler::Loop::end_request(Request& request, const RequestFailure* failur
       std::ranges::find_if(requests_, [&](const std::shared_ptr<Request>& other) { return other.get() == &request; });
   ended_requests_.push_back(std::move(*it));  // whoever looks at it in this step may go on doing so
   requests_.erase(it);
+  are_places_stale_ = true;
   const std::lock_guard lock(mutex_);
+  if (refusal) ++n_refused_by_[static_cast<size_t>(*refusal)];
   if (request.is_taken_up) {  // an idle time before its first step is no time it took
     move_average(seconds_per_request_, seconds_between(std::max(last_end_, request.first_step), now));
     last_end_ = now;

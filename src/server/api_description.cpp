@@ -85,7 +85,7 @@ constexpr FieldDoc kFieldDocs[] = {
      "The session's name; erase needs none."},
     {"", "seed", "", "The same seed and request give the same answer; -1 draws one."},
     {"", "n", "", "Answers to the same prompt."},
-    {"", "priority", "", "Larger is sooner."},
+    {"", "priority", "", "Larger is sooner, among requests of the same key."},
     {"", "cache_salt", "", "Prompts share what was computed only under one salt."},
     {"", "store", "", "Nothing is kept."},
     {"", "model", "", "The model's name; any is served unless the server is strict about it."},
