@@ -41,7 +41,7 @@ class ApiKeys {
   std::vector<Hash> hashes_;  // SHA-256
 };
 
-// Counts wrong keys by address: more than `max_failures` in a minute, and the address is told to wait.
+// Counts wrong keys by address (see network_of): more than `max_failures` in a minute, and the address is told to wait.
 class FailureLimit {
  public:
   using Clock = std::chrono::steady_clock;

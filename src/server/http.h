@@ -137,6 +137,10 @@ class HttpServer {
   virtual bool wait_until_answered(Milliseconds time) = 0;
 };
 
+// The part of a client's address that one client is likely to own: of IPv6 the /64 network, else the whole. For limits;
+// equal for two addresses of the same one.
+std::string network_of(const std::string& address);
+
 // Lets this process open as many descriptors as its hard limit allows.
 void raise_descriptor_limit();
 

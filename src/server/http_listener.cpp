@@ -55,29 +55,17 @@ Result<Address> address_of(const HttpOptions& options) {
   return Address{asio::ip::tcp::endpoint(address, options.port), ""};
 }
 
-// The client's address, and the part of it that one client is likely to own.
-struct Peer {
-  std::string text, network;
-};
-
-Peer peer_of(const Socket& socket) {
+std::string client_address(const Socket& socket) {
   error_code error;
   const auto endpoint = socket.remote_endpoint(error);
   if (error) return {};
   const auto* const any = endpoint.data();
   char text[INET6_ADDRSTRLEN] = "";
-  if (any->sa_family == AF_INET) {
-    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(any);
-    ::inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
-    return {text, text};
-  }
-  if (any->sa_family == AF_INET6) {
-    const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(any);
-    ::inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
-    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) return {text, text};
-    return {text, std::string(reinterpret_cast<const char*>(v6->sin6_addr.s6_addr), 8)};  // its /64
-  }
-  return {};
+  if (any->sa_family == AF_INET)
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(any)->sin_addr, text, sizeof text);
+  else if (any->sa_family == AF_INET6)
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(any)->sin6_addr, text, sizeof text);
+  return text;
 }
 
 // A socket that a killed server left behind is in the way of the next one; one that answers is somebody's.
@@ -242,17 +230,17 @@ void Listener::take(Socket socket) {
   ++n_accepted_;
   error_code ignored;
   if (unix_path_.empty()) socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-  const Peer peer = peer_of(socket);
+  const std::string peer = client_address(socket), network = network_of(peer);
   const size_t n_open = open_.size() - n_refused_open_;
-  const bool is_capped = options.max_connections_per_ip > 0 && !peer.network.empty();
-  const auto counted = n_of_network_.find(peer.network);
+  const bool is_capped = options.max_connections_per_ip > 0 && !network.empty();
+  const auto counted = n_of_network_.find(network);
   const bool is_full = n_open >= options.max_connections;
   const bool is_greedy =
       is_capped && counted != n_of_network_.end() && counted->second >= options.max_connections_per_ip;
   if (is_full || is_greedy) {
     ++n_refused_;
     if (n_refused_open_ >= kMaxRefused) return publish_stats();
-    const auto refused = std::make_shared<Connection>(*this, std::move(socket), peer.text);
+    const auto refused = std::make_shared<Connection>(*this, std::move(socket), peer);
     ++n_refused_open_;
     open_[refused.get()] = {refused, ""};
     start_or_drop(*refused, [&] {
@@ -260,9 +248,9 @@ void Listener::take(Socket socket) {
     });
     return publish_stats();
   }
-  const auto connection = std::make_shared<Connection>(*this, std::move(socket), peer.text);
-  if (is_capped) ++n_of_network_[peer.network];
-  open_[connection.get()] = {connection, is_capped ? peer.network : ""};
+  const auto connection = std::make_shared<Connection>(*this, std::move(socket), peer);
+  if (is_capped) ++n_of_network_[network];
+  open_[connection.get()] = {connection, is_capped ? network : ""};
   start_or_drop(*connection, [&] { connection->start(); });
   publish_stats();
 }
@@ -325,6 +313,12 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions& options,
   } catch (const boost::system::system_error& error) {  // the network library could not even begin
     return fail(ErrorCode::io, "{}: {}", options.host, error.what());
   }
+}
+
+std::string network_of(const std::string& address) {
+  in6_addr v6{};
+  if (::inet_pton(AF_INET6, address.c_str(), &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6)) return address;
+  return {reinterpret_cast<const char*>(v6.s6_addr), 8};
 }
 
 void raise_descriptor_limit() {

@@ -202,10 +202,12 @@ ApiResult<void> Server::check_head(const RequestHead& head, const std::string& p
   const std::string_view method = routed_method(head);
   const Route* const route = find_route(method, head.path());
   if (route == nullptr || !route->is_public) {
-    const auto now = FailureLimit::Clock::now();
-    if (failures_.is_blocked(peer, now)) return refused(429, "too many wrong API keys; wait a minute");
+    // Who has a key is served whatever others send from that address: a proxy's, say.
     if (!keys()->owner(head)) {
-      failures_.on_failure(peer, now);
+      const auto now = FailureLimit::Clock::now();
+      const std::string network = network_of(peer);
+      if (failures_.is_blocked(network, now)) return refused(429, "too many wrong API keys; wait a minute");
+      failures_.on_failure(network, now);
       return refused(401, kWantsKey);
     }
   }

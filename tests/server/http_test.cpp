@@ -447,6 +447,14 @@ TEST_F(Http, ThePortMayBeTaken) {
   EXPECT_EQ(HttpServer::open(options, handler_).error().code, ErrorCode::invalid_argument);
 }
 
+TEST(NetworkOf, IsWhatOneClientIsLikelyToOwn) {  // promises 6 and 25
+  EXPECT_EQ(network_of("2001:db8:1:2::1"), network_of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+  EXPECT_NE(network_of("2001:db8:1:2::1"), network_of("2001:db8:1:3::1"));
+  EXPECT_EQ(network_of("192.0.2.7"), "192.0.2.7");
+  EXPECT_NE(network_of("::ffff:192.0.2.7"), network_of("::ffff:192.0.2.8"));
+  EXPECT_EQ(network_of(""), "");
+}
+
 TEST_F(Http, ServesUnixSockets) {
   HttpOptions options;
   options.host = "unix:" + testing::TempDir() + "tamis_http_test.sock";
