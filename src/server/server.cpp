@@ -81,6 +81,8 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   std::unique_ptr<Server> server(new Server(std::move(options)));
   server->sessions_ = std::move(sessions);
   server->workers_ = std::make_unique<Workers>(server->options_.n_workers);
+  const AccessLog log = server->options_.access_log;
+  if (log != AccessLog::off) server->log_ = std::make_unique<AccessLogWriter>(log);
   TAMIS_TRY(server->http_, HttpServer::open(server->options_.http, *server));
   server->http_->run();  // handlers use everything above
   return server;
@@ -166,7 +168,7 @@ Response Server::refusal(int status, std::string_view message) { return error_re
 
 void Server::on_answered(const Answered& answered) {
   metrics_.on_answered(answered.status);
-  log_access(options_.access_log, answered, unix_time());
+  if (log_ != nullptr) log_->write(answered, unix_time());
 }
 
 bool Server::is_known_host(const RequestHead& head) const {

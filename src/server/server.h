@@ -153,7 +153,8 @@ class Server : private HttpHandler {
   std::shared_ptr<ModelShelf> shelf_;         // guarded; null where there is one
   std::shared_ptr<const ApiKeys> keys_;       // guarded
   std::atomic<bool> is_draining_{false};
-  std::shared_ptr<Sessions> sessions_;  // null: none are kept
+  std::shared_ptr<Sessions> sessions_;    // null: none are kept
+  std::unique_ptr<AccessLogWriter> log_;  // null: none is written
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;
 };

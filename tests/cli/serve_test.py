@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`tamis serve` as a program: what it says when ready, how it ends on signals, what it refuses to do. usage: serve_test.py TAMIS"""
+import fcntl
 import http.client
 import json
 import os
@@ -339,6 +340,42 @@ class ServeTest(unittest.TestCase):
             self.assertEqual((lines[0]["generated_tokens"], lines[0]["end"], lines[0]["peer"]), (4, "length", "127.0.0.1"))
             self.assertEqual(len({line["id"] for line in lines}), 3)
             self.assertNotIn(marker, server.text())
+
+    def test_a_log_that_nobody_reads_stops_nothing(self):  # promise 33
+        process = subprocess.Popen([str(TAMIS), "serve", "-m", str(MODEL), "--port", "0", "--access-log", "json"], stderr=subprocess.PIPE)
+        try:
+            fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+            port = int(re.search(rb"listening on \S+:(\d+)$", process.stderr.readline()).group(1))
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+            def ask(path):
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+
+            def dropped():
+                self.assertEqual(ask("/health")[0], 200)
+                return int(re.search(r"^tamis_access_log_lines_dropped_total\S* (\d+)$", ask("/metrics")[1], re.M).group(1))
+
+            path, n_asked = "/" + 250 * "a", 0
+            while dropped() == 0 and n_asked < 20000:
+                for _ in range(500):
+                    self.assertEqual(ask(path)[0], 404)
+                n_asked += 500
+            self.assertGreater(n_asked, 1000)
+            lines = []
+            while not lines or "dropped_lines" not in lines[-1]:
+                lines.append(json.loads(process.stderr.readline()))
+            self.assertGreaterEqual(dropped(), lines[-1]["dropped_lines"])
+            self.assertTrue(all(line["status"] in (200, 404) for line in lines[:-1]))
+            for _ in range(200):  # the pipe is full again
+                self.assertEqual(ask(path)[0], 404)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(60), 0)
+        finally:
+            process.kill()
+            process.wait()
+            process.stderr.close()
 
     def test_guessed_tokens_and_a_spill_file_change_no_answer(self):
         with tempfile.TemporaryDirectory() as spills:

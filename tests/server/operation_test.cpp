@@ -1,11 +1,14 @@
 // What an operator and a browser meet before any model answers: the page's files, keys that change, the access log,
 // TLS.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -155,6 +158,81 @@ TEST(AccessLog, WhatClientsChooseCannotForgeALine) {  // promise 33
   EXPECT_LT(cut.size(), 600U);
   EXPECT_NE(cut.find("/" + std::string(200, 'a')), std::string::npos) << cut;
   EXPECT_TRUE(Json::parse(access_line(AccessLog::json, hostile, 0)));
+}
+
+// A pipe of one page, which nobody reads but when told to.
+class SmallPipe {
+ public:
+  SmallPipe() {
+    EXPECT_EQ(::pipe2(ends_.data(), O_CLOEXEC), 0);
+    EXPECT_GE(::fcntl(ends_[1], F_SETPIPE_SZ, 4096), 0);
+  }
+  ~SmallPipe() {
+    for (const int end : ends_) ::close(end);
+  }
+  SmallPipe(const SmallPipe&) = delete;
+  SmallPipe& operator=(const SmallPipe&) = delete;
+
+  int in() const { return ends_[1]; }
+  // All lines so far, when there are as many.
+  std::vector<std::string> read(size_t n_lines) {
+    std::array<char, 4096> chunk;
+    while (static_cast<size_t>(std::ranges::count(text_, '\n')) < n_lines) {
+      const ssize_t n = ::read(ends_[0], chunk.data(), chunk.size());
+      if (n <= 0) break;
+      text_.append(chunk.data(), static_cast<size_t>(n));
+    }
+    std::vector<std::string> lines;
+    for (size_t i = 0; i < text_.size();) {
+      const size_t end = text_.find('\n', i);
+      lines.push_back(text_.substr(i, end - i));
+      i = std::min(end, text_.size() - 1) + 1;
+    }
+    return lines;
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+  std::string text_;
+};
+
+TEST(AccessLog, WhoDoesNotReadItKeepsNobodyWaiting) {  // promise 33
+  constexpr uint64_t kDropped = 10;
+  const RequestFacts facts;
+  const Answered each = answered(facts);
+  SmallPipe pipe;
+  AccessLogWriter writer(AccessLog::text, pipe.in());
+  size_t n_written = 0;
+  for (; writer.n_dropped() < kDropped; ++n_written) writer.write(each, 0);
+  EXPECT_GT(n_written * access_line(AccessLog::text, each, 0).size(), AccessLogWriter::kMaxWaitingBytes);
+  const size_t n_kept = n_written - kDropped;
+  const std::vector<std::string> lines = pipe.read(n_kept + 1);
+  ASSERT_EQ(lines.size(), n_kept + 1);
+  for (size_t i = 0; i < n_kept; ++i) ASSERT_EQ(lines[i], access_line(AccessLog::text, each, 0));
+  EXPECT_EQ(lines.back(), "1970-01-01T00:00:00Z 10 lines of the log were dropped");
+  writer.write(each, 1);
+  EXPECT_EQ(pipe.read(n_kept + 2).back(), access_line(AccessLog::text, each, 1));
+  EXPECT_EQ(writer.n_dropped(), kDropped);
+  const auto json = Json::parse(dropped_line(AccessLog::json, 7, 0));
+  ASSERT_TRUE(json);
+  EXPECT_EQ(json->find("dropped_lines")->as_int(), 7);
+}
+
+TEST(AccessLog, ItsEndDoesNotWaitForItsReader) {
+  const RequestFacts facts;
+  SmallPipe pipe;
+  constexpr size_t kLines = 1000;
+  {
+    AccessLogWriter writer(AccessLog::json, pipe.in());
+    for (size_t i = 0; i < kLines; ++i) writer.write(answered(facts), 0);
+  }
+  EXPECT_EQ(pipe.read(kLines).size(), kLines);  // whoever reads after all gets them
+  SmallPipe other;
+  {
+    AccessLogWriter writer(AccessLog::text, other.in());
+    for (size_t i = 0; i < 10; ++i) writer.write(answered(facts), 0);
+  }
+  EXPECT_EQ(other.read(10).size(), 10U);
 }
 
 class Tls : public Operation {
