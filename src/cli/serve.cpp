@@ -39,6 +39,9 @@ Result<server::ServerOptions> server_options(const Args& args) {
   if (args.has("--api-key-file")) {
     TAMIS_TRY(options.keys, server::ApiKeys::read(args.text("--api-key-file")));
   }
+  options.is_cache_per_key = args.flag("--cache-per-key");
+  if (options.is_cache_per_key && options.keys.empty())
+    return fail(ErrorCode::invalid_argument, "--cache-per-key: needs --api-key-file");
   if (args.has("--tls-cert") != args.has("--tls-key"))
     return fail(ErrorCode::invalid_argument, "--tls-cert and --tls-key need each other");
   options.http.tls_certificate = args.text("--tls-cert");

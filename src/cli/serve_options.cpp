@@ -42,6 +42,24 @@ std::vector<OptionSpec> repeatable_models() {
   return options;
 }
 
+std::vector<OptionSpec> access_options() {
+  return {
+      {.names = "--api-key-file",
+       .kind = OptionKind::text,
+       .value_name = "FILE",
+       .help = "keys that clients must show one of, one a line"},
+      {.names = "--cache-per-key",
+       .help = "prompts share what was computed only among requests of one key: nobody can tell by the time of an "
+               "answer what others asked"},
+      {.names = "--tls-cert",
+       .kind = OptionKind::text,
+       .value_name = "FILE",
+       .help = "serve HTTPS with this certificate and its chain (PEM)"},
+      {.names = "--tls-key", .kind = OptionKind::text, .value_name = "FILE", .help = "the certificate's key (PEM)"},
+      {.names = "--insecure", .help = "listen on other addresses than this machine's without keys"},
+  };
+}
+
 std::vector<OptionSpec> guess_and_disk_options() {
   return {
       {.names = "--spec",
@@ -94,19 +112,9 @@ std::vector<OptionSpec> serve_options() {
               .help = "the model's name to clients; default: the file's; with several -m once for each, in their order",
               .is_repeatable = true},
              {.names = "--strict-model", .help = "refuse requests that do not name the model"},
-             {.names = "--api-key-file",
-              .kind = OptionKind::text,
-              .value_name = "FILE",
-              .help = "keys that clients must show one of, one a line"},
-             {.names = "--tls-cert",
-              .kind = OptionKind::text,
-              .value_name = "FILE",
-              .help = "serve HTTPS with this certificate and its chain (PEM)"},
-             {.names = "--tls-key",
-              .kind = OptionKind::text,
-              .value_name = "FILE",
-              .help = "the certificate's key (PEM)"},
-             {.names = "--insecure", .help = "listen on other addresses than this machine's without keys"},
+         } +
+         access_options() +
+         std::vector<OptionSpec>{
              number("--max-seqs,-np,--parallel", "32", 1, 65536, "answers computed in turn; others wait"),
              {.names = "--kv-bytes",
               .kind = OptionKind::text,

@@ -326,6 +326,7 @@ ApiResult<void> Server::session(const ModelLease& lease, const Request& request,
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *lease.model));
   if (sessions_ == nullptr) return refused(403, "this server keeps no sessions: it runs without --slot-save-path");
   call.tenant = request.facts->tenant;
+  call.cache_salt = effective_salt(call.tenant, call.cache_salt);
   const bool is_taken = sessions_->run([sessions = sessions_.get(), lease, call = std::move(call), reply] {
     at_seam(*reply, [&] { send_answer(*reply, sessions->act(lease.model, call)); });
   });
@@ -357,6 +358,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   TAMIS_API_TRY(AnswerPlan plan, plan_answer(*served, prompt_end, call));
   TAMIS_API_TRY(call.request.masks, build_masks(*served, call));
   call.request.tenant = request.facts->tenant;
+  call.request.cache_salt = effective_salt(call.request.tenant, call.request.cache_salt);
   TAMIS_API_TRY(call.request.time_limit_seconds, time_left(request));
 
   AnswerFacts facts;
@@ -398,6 +400,10 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
     if (const auto still_served = weak.lock()) still_served->scheduler->cancel(id);
   });
   return {};
+}
+
+std::string Server::effective_salt(const std::string& tenant, const std::string& asked) const {
+  return options_.is_cache_per_key ? tenant + asked : asked;  // ids have one length: no two pairs look alike
 }
 
 ApiResult<void> Server::check_model_name(const std::string& name, const ServedModel& model) const {

@@ -33,6 +33,7 @@ struct ServerOptions {
   double stuck_after_seconds = 60;     // without a step while requests wait for one: then /health says 503
   std::string slot_save_dir;           // --slot-save-path: where sessions are kept; "": none are
   uint64_t slot_save_bytes = 0;        // --slot-save-bytes: of them at most; 0: see Sessions::open
+  bool is_cache_per_key = false;  // --cache-per-key: prompts share what was computed among requests of one key only
 };
 
 class Sessions;
@@ -89,6 +90,8 @@ class Server : private HttpHandler {
   ApiResult<std::optional<ModelLease>> lease_for(const std::shared_ptr<Job>& job, const Json& body);
   ApiResult<void> submit(const Route& route, const Request& request, const Json& body, const ModelLease& lease,
                          const std::shared_ptr<Reply>& reply);
+  // The salt under which prompts share what was computed, of a key's id and what its client asks for.
+  std::string effective_salt(const std::string& tenant, const std::string& asked) const;
   ApiResult<void> check_model_name(const std::string& name, const ServedModel& model) const;
 
   std::shared_ptr<const ServedModel> model() const;

@@ -39,10 +39,10 @@ struct SessionCall {
   enum class Action : uint8_t { save, restore, erase };
   Action action = Action::save;
   uint32_t slot = 0;
-  std::string filename;  // "": none was given, which erase allows
-  std::string cache_salt;
-  std::string model;   // "" = any
-  std::string tenant;  // the id of the key; "" where none is needed
+  std::string filename;    // "": none was given, which erase allows
+  std::string cache_salt;  // to restore under; as asked for by parse_session, as it is used for act()
+  std::string model;       // "" = any
+  std::string tenant;      // the id of the key; "" where none is needed
 };
 
 // The fields of the body. Errors: 400 naming one.

@@ -431,6 +431,11 @@ class ServeTest(unittest.TestCase):
                 done = subprocess.run([str(TAMIS), "serve", "-m", str(MODEL), "--port", "0", *options], capture_output=True, timeout=60)
                 self.assertEqual(done.returncode, code, done.stderr)
 
+    def test_keys_apart_need_keys(self):
+        refused = subprocess.run([TAMIS, "serve", "-m", MODEL, "--port", "0", "--cache-per-key"], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--api-key-file", refused.stderr)
+
     def test_options_may_stand_in_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
             config.write("# a server\nalias = from-file\nnp = 3\nstrict-model = true\ninsecure = false\n\n")

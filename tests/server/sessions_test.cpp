@@ -261,6 +261,65 @@ TEST_F(SessionsTest, AKeyKeepsItsOwnWhereverItStands) {
   EXPECT_TRUE(bytes_of(name) == before);
 }
 
+TEST_F(SessionsTest, KeysShareStoredTokensUnlessTheyAreToBeApart) {
+  for (const bool is_apart : {false, true}) {
+    ServerOptions options;
+    options.keys = *ApiKeys::parse("one\ntwo\n");
+    options.is_cache_per_key = is_apart;
+    restart(std::move(options));
+    const uint64_t n_prompt = model_->engine->tokenizer()->encode(prompt_, {.add_special = true}).size();
+    uint64_t n_computed = 0;
+    const auto expect_cached = [&](const char* key, const char* members, int64_t expected) {
+      const Json answer = json_of(ask(key, "/completion", completion(members)));
+      EXPECT_EQ(int_at(answer, "tokens_cached"), expected) << key << members << is_apart;
+      n_computed += n_prompt - static_cast<uint64_t>(expected);
+    };
+    const char* const salt = R"(,"cache_salt":"s")";
+    expect_cached("one", "", 0);
+    expect_cached("two", "", is_apart ? 0 : 128);
+    expect_cached("one", "", 128);
+    expect_cached("two", "", 128);
+    expect_cached("two", salt, 0);
+    expect_cached("one", salt, is_apart ? 0 : 128);
+    expect_cached("two", salt, 128);
+    EXPECT_TRUE(eventually([&] { return model_->scheduler->stats().n_computed_tokens == n_computed; }));
+  }
+}
+
+TEST_F(SessionsTest, KeysThatAreApartKeepTheirSessions) {
+  ServerOptions options;
+  options.keys = *ApiKeys::parse("one\ntwo\n");
+  options.is_cache_per_key = true;
+  restart(options);
+  const auto cached = [&](const char* key, const char* members) {
+    return int_at(json_of(ask(key, "/completion", completion(members))), "tokens_cached");
+  };
+  const char* const salt = R"(,"cache_salt":"s")";
+  const char* const plain_file = R"({"filename":"plain"})";
+  const char* const salted_file = R"({"filename":"salted"})";
+  EXPECT_EQ(cached("one", R"(,"id_slot":1)"), 0);
+  EXPECT_EQ(cached("one", R"(,"id_slot":2,"cache_salt":"s")"), 0);
+  ASSERT_EQ(ask("one", "/slots/1?action=save", plain_file).status, 200);
+  ASSERT_EQ(ask("one", "/slots/2?action=save", salted_file).status, 200);
+
+  restart(options);
+  EXPECT_EQ(ask("one", "/slots/1?action=restore", plain_file).status, 200);
+  EXPECT_EQ(cached("two", ""), 0);
+  EXPECT_EQ(cached("one", ""), 128);
+  EXPECT_EQ(cached("one", salt), 0);
+  expect_refused(ask("one", "/slots/2?action=restore", salted_file), 400, "filename");
+
+  restart(options);
+  EXPECT_EQ(ask("one", "/slots/2?action=restore", R"({"filename":"salted","cache_salt":"s"})").status, 200);
+  EXPECT_EQ(cached("one", salt), 128);
+  EXPECT_EQ(cached("one", ""), 0);
+  EXPECT_EQ(ask("one", "/slots/2?action=erase", "{}").status, 200);
+
+  options.is_cache_per_key = false;  // it would be found by all keys now
+  restart(options);
+  expect_refused(ask("one", "/slots/1?action=restore", plain_file), 400, "filename");
+}
+
 TEST_F(SessionsTest, AKeyThatLeftWhileItsRequestCameIsNobodys) {
   ServerOptions options;
   options.keys = *ApiKeys::parse("one\ntwo\n");
