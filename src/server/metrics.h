@@ -44,6 +44,8 @@ class ModelMetrics {
   mutable std::mutex mutex_;
   std::array<uint64_t, 6> n_by_end_{};  // by GenerationEnd
   Histogram first_token_, token_gap_, queue_, whole_;
+  Histogram prompt_tokens_, answer_tokens_;               // of a request
+  Histogram prompt_time_, answer_time_, time_per_token_;  // of a request; seconds
 };
 
 // A model of several: it may be in memory or not.
@@ -61,16 +63,25 @@ struct ModelFigures {
   std::optional<ShelfFigures> shelf;  // none: the server has one model alone
 };
 
+// What is about the server and no model.
+struct ServerFigures {
+  HttpStats http;
+  bool is_draining = false;
+  uint64_t n_log_lines_dropped = 0;  // of the access log
+};
+
 // All member functions may be called from any thread.
 class Metrics {
  public:
   void on_answered(int status);  // 0: the client left
 
   // With one model, all lines carry its name; with several, those that are about one do. Requires: at least one model.
-  std::string page(std::span<const ModelFigures> models, const HttpStats& http, bool is_draining) const;
+  std::string page(std::span<const ModelFigures> models, const ServerFigures& server) const;
 
  private:
   static constexpr size_t kNStatuses = 600;
+  static void print_histograms(std::string& out, std::span<const ModelFigures> models,
+                               std::span<const std::string> labels);
   mutable std::mutex mutex_;
   std::array<uint64_t, kNStatuses> n_by_status_{};
 };

@@ -289,7 +289,9 @@ Response Server::metrics_page(const Request&) {
   if (figures.empty()) figures.emplace_back().counts = counts_.get();
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_.page(figures, http_->stats(), is_draining_);
+  response.body = metrics_.page(figures, {.http = http_->stats(),
+                                          .is_draining = is_draining_,
+                                          .n_log_lines_dropped = log_ != nullptr ? log_->n_dropped() : 0});
   return response;
 }
 

@@ -229,7 +229,7 @@ TEST_F(ServerTest, MetricsAreWellFormedAndBounded) {  // promise 32
   post(kChat, "{" + kHello + R"(,"max_tokens":4,"ignore_eos":true,"user":"label-injection\"} 1"})");
   const auto names_of = [](const std::string& page) {
     constexpr std::string_view kLine =
-        R"re([a-z0-9_:]+\{model_name="tiny"(,(le|code|finished_reason)="[^"]*")?\} [-+.e0-9]+)re";
+        R"re([a-z0-9_:]+\{model_name="tiny"(,(le|code|finished_reason|reason)="[^"]*"|,block_size="32",num_gpu_blocks="[0-9]+")?\} [-+.e0-9]+)re";
     std::vector<std::string> names;
     for (size_t i = 0; i < page.size();) {
       const size_t end = page.find('\n', i);
@@ -249,8 +249,25 @@ TEST_F(ServerTest, MetricsAreWellFormedAndBounded) {  // promise 32
   for (const char* const name : {"vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc",
                                  "vllm:time_to_first_token_seconds_bucket", "vllm:inter_token_latency_seconds_count"})
     EXPECT_NE(page.find(name), std::string::npos) << name;
-  EXPECT_NE(page.find("vllm:inter_token_latency_seconds_count{model_name=\"tiny\"} 3\n"), std::string::npos);
-  EXPECT_NE(page.find("vllm:time_to_first_token_seconds_count{model_name=\"tiny\"} 1\n"), std::string::npos);
+  const auto has = [&](std::string_view name, std::string_view label, std::string_view value) {
+    const std::string line = fmt::format("\n{}{{model_name=\"tiny\"{}}} {}\n", name, label, value);
+    EXPECT_NE(page.find(line), std::string::npos) << line;
+  };
+  has("vllm:inter_token_latency_seconds_count", "", "3");
+  has("vllm:time_to_first_token_seconds_count", "", "1");
+  has("vllm:request_generation_tokens_sum", "", "4");
+  has("vllm:request_generation_tokens_bucket", ",le=\"2\"", "0");
+  has("vllm:request_generation_tokens_bucket", ",le=\"5\"", "1");
+  has("vllm:request_prompt_tokens_bucket", ",le=\"200000\"", "1");
+  has("vllm:request_prompt_tokens_bucket", ",le=\"1\"", "0");
+  for (const char* const time : {"prefill_time", "decode_time", "time_per_output_token"})
+    has(fmt::format("vllm:request_{}_seconds_count", time), "", "1");
+  has("vllm:cache_config_info",
+      fmt::format(",block_size=\"32\",num_gpu_blocks=\"{}\"", model_->scheduler->stats().kv_pages), "1");
+  has("tamis_access_log_lines_dropped_total", "", "0");
+  for (const char* const reason : {"invalid", "queue_full", "key_full", "waited", "draining"})
+    has("tamis_requests_refused_total", fmt::format(",reason=\"{}\"", reason), "0");
+  EXPECT_EQ(page.find("# TYPE tamis_requests_refused_total"), page.rfind("# TYPE tamis_requests_refused_total"));
   EXPECT_EQ(page.find("process_resident_memory_bytes{model_name=\"tiny\"} 0\n"), std::string::npos);
   const auto before = names_of(page);
   for (int i = 0; i < 50; ++i)
