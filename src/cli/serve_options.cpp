@@ -89,7 +89,7 @@ std::vector<OptionSpec> guess_and_disk_options() {
       {.names = "--slot-save-bytes",
        .kind = OptionKind::text,
        .value_name = "SIZE",
-       .help = "of all those files at most; default: 4 × --kv-bytes"},
+       .help = "of all those files at most; default: 4 × the pages of the largest model that answered"},
   };
 }
 

@@ -97,7 +97,7 @@ Status KvFileWriter::finish() {
 Result<KvFileReader> KvFileReader::open(std::shared_ptr<ByteSource> source, const KvFileKind& kind) {
   Head head{};
   const Status has_head = read_all(*source, 0, std::as_writable_bytes(std::span(&head, 1)));
-  if (!has_head && has_head.error().code == ErrorCode::io) return tl::unexpected(has_head.error());
+  if (!has_head && has_head.error().code != ErrorCode::format) return tl::unexpected(has_head.error());
   if (!has_head || head.magic != kMagic) return fail(ErrorCode::format, "it is no file of keys and values");
   if (head.hash != hash_of(head)) return fail(ErrorCode::format, "its header is not what was written");
   if (head.fingerprint != kind.fingerprint || head.page_bytes != kind.page_bytes)

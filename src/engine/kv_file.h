@@ -32,7 +32,8 @@ struct KvFileKind {
 };
 
 // The hash of the keys and values that an engine computes of some tokens of its vocabulary: of its weights, its
-// positions, its types, and of how its backend computes. Takes a step of 32 tokens. Errors: those of Engine::forward.
+// positions, its types, and of how its backend computes; and of those facts of the model which such a short text may
+// not show. Takes a step of 32 tokens. Errors: those of Engine::forward.
 Result<uint64_t> kv_fingerprint(const Engine& engine);
 uint64_t kv_salt(std::string_view salt);
 

@@ -48,6 +48,11 @@ KvSpill::~KvSpill() {
   thread_.join();
 }
 
+void KvSpill::notify(std::function<void()> on_moved) {
+  const std::lock_guard lock(mutex_);
+  on_moved_ = std::move(on_moved);
+}
+
 std::shared_ptr<SpilledPages> KvSpill::write(std::vector<KvPage> pages, size_t first_page, uint32_t n_tokens) {
   if (pages.empty() || pages.size() > free_.size()) return nullptr;
   auto spilled = std::make_shared<SpilledPages>(first_page, n_tokens);
@@ -111,8 +116,8 @@ bool KvSpill::is_busy() const {
 
 void KvSpill::wait() const {
   std::unique_lock lock(mutex_);
-  const size_t n = queue_.size();
-  moved_.wait(lock, [&] { return queue_.empty() || queue_.size() < n; });
+  const uint64_t n = n_moved_;
+  moved_.wait(lock, [&] { return queue_.empty() || n_moved_ != n; });
 }
 
 uint64_t KvSpill::n_written() const {
@@ -178,7 +183,13 @@ void KvSpill::run() {
     }
     spilled.state_ = !status ? State::lost : is_writing ? State::stored : State::restored;
     queue_.pop_front();
+    ++n_moved_;
     moved_.notify_all();
+    if (!on_moved_) continue;
+    const auto on_moved = on_moved_;
+    lock.unlock();
+    on_moved();
+    lock.lock();
   }
 }
 

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,6 +50,9 @@ class KvSpill {
   static Result<std::unique_ptr<KvSpill>> create(const std::string& dir, size_t page_bytes, size_t n_pages);
   ~KvSpill();  // waits for what is being written or read
 
+  // Has the spilling thread call it whenever something has been written or read, or could not be.
+  void notify(std::function<void()> on_moved);
+
   // Begins to write `pages`, the first of which is number first_page of a sequence with n_tokens. They are held until
   // collect() finds them written. Null: the file has no room for them.
   std::shared_ptr<SpilledPages> write(std::vector<KvPage> pages, size_t first_page, uint32_t n_tokens);
@@ -61,7 +65,7 @@ class KvSpill {
   // or read for nobody is not.
   void collect();
   bool is_busy() const;
-  void wait() const;  // on any thread: until something has been written or read, if anything is to be
+  void wait() const;  // on any thread: until something more has been written or read, if anything is to be
 
   size_t n_leaving() const { return n_leaving_; }  // pages held to be written
   size_t n_stored() const { return n_places_ - free_.size(); }
@@ -90,6 +94,8 @@ class KvSpill {
   mutable std::condition_variable wake_, moved_;
   std::deque<SpilledPages*> queue_;  // to be written or read; the first is at work
   bool is_stopping_ = false;
+  std::function<void()> on_moved_;  // may be empty
+  uint64_t n_moved_ = 0;
   uint64_t n_written_ = 0, n_restored_ = 0;
   double write_rate_, read_rate_;  // bytes a second, moving averages
 

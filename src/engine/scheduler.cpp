@@ -119,10 +119,16 @@ Scheduler::Loop::Loop(std::shared_ptr<const Engine> engine, const SchedulerOptio
       stored_(random_seed()),
       budget_(options.itl_target_ms, options.max_batched_tokens),
       draft_policy_(options.draft_margin),
-      spill_(std::move(spill)),
       draft_(std::move(draft)),
-      last_end_(Clock::now()) {
+      last_end_(Clock::now()),
+      spill_(std::move(spill)) {
   publish_stats();
+  if (spill_ != nullptr) {
+    spill_->notify([this] {
+      const std::lock_guard lock(mutex_);
+      wake_locked();
+    });
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -131,9 +137,14 @@ Scheduler::Loop::~Loop() {
     const std::lock_guard lock(mutex_);
     is_draining_ = is_stopping_ = true;
     for (const auto& [id, request] : open_) request->is_cancelled = true;
+    wake_locked();
   }
-  wake_.notify_all();
   thread_.join();
+}
+
+void Scheduler::Loop::wake_locked() {
+  has_news_ = true;
+  wake_.notify_all();
 }
 
 Status Scheduler::Loop::check(const GenerateRequest& request) const {
@@ -224,7 +235,7 @@ tl::expected<RequestId, RequestFailure> Scheduler::Loop::submit(GenerateRequest 
   open_.emplace((*request)->id, *request);
   inbox_.push_back(*request);
   place.is_kept = true;
-  wake_.notify_all();
+  wake_locked();
   return (*request)->id;
 }
 
@@ -248,7 +259,7 @@ void Scheduler::Loop::cancel(RequestId id) {
   const auto it = open_.find(id);
   if (it == open_.end()) return;
   it->second->is_cancelled = true;
-  wake_.notify_all();
+  wake_locked();
 }
 
 SchedulerStats Scheduler::Loop::stats() const {
@@ -284,7 +295,7 @@ bool Scheduler::Loop::drain(double seconds) {
   const auto has_ended = [this] { return open_.empty(); };
   if (ended_.wait_for(lock, std::chrono::duration<double>(seconds), has_ended)) return true;
   for (const auto& [id, request] : open_) request->is_cancelled = true;
-  wake_.notify_all();
+  wake_locked();
   ended_.wait(lock, has_ended);
   return false;
 }
@@ -292,14 +303,15 @@ bool Scheduler::Loop::drain(double seconds) {
 bool Scheduler::Loop::wait_for_work() {
   std::unique_lock lock(mutex_);
   do {
-    wake_.wait(lock, [this] { return is_stopping_ || !errands_.empty() || !inbox_.empty() || !requests_.empty(); });
+    wake_.wait(lock, [this] { return is_stopping_ || has_news_ || (!requests_.empty() && !waits_for_spill_); });
+    has_news_ = waits_for_spill_ = false;
     run_errands(lock);
     if (spill_ == nullptr || !requests_.empty()) continue;
     lock.unlock();
-    let_pages_leave();
+    spill_->collect();
     publish_stats();
     lock.lock();
-  } while (!is_stopping_ && inbox_.empty() && requests_.empty());
+  } while (!errands_.empty() || (!is_stopping_ && inbox_.empty() && requests_.empty()));
   requests_.reserve(requests_.size() + inbox_.size());
   are_places_stale_ |= !inbox_.empty();
   while (!inbox_.empty()) {  // one by one: where memory ends, the rest stays
@@ -314,11 +326,6 @@ bool Scheduler::Loop::wait_for_work() {
   return !requests_.empty();
 }
 
-bool Scheduler::Loop::has_arrivals() const {
-  const std::lock_guard lock(mutex_);
-  return is_stopping_ || !errands_.empty() || !inbox_.empty();
-}
-
 void Scheduler::Loop::run() {
   for (;;) {
     try {
@@ -329,7 +336,7 @@ void Scheduler::Loop::run() {
       fail_all({ErrorCode::out_of_memory, "no memory for the next step", nullptr});
     }
     ended_requests_.clear();
-    if (requests_.empty()) let_pages_leave();
+    if (spill_ != nullptr && requests_.empty()) spill_->collect();  // every step does so with its beginning
     publish_stats();
   }
 }

@@ -59,7 +59,7 @@ struct GenerateRequest {
   // Set: nothing is generated; the listener hears the prompt's embedding instead. All of the prompt is computed then,
   // whatever pages are stored.
   std::optional<Pooling> pooling;
-  std::string tenant;             // whose share this is taken from, an API key's name, say; "" is one like any other
+  std::string tenant;             // whose share this is taken from, an API key's id, say; "" is one like any other
   int32_t priority = 0;           // larger is sooner, among requests of one tenant; waiting raises it, see
                                   // SchedulerOptions::aging_seconds
   std::string cache_salt;         // stored pages are shared only among requests of one salt

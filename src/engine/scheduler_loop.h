@@ -56,6 +56,7 @@ class Scheduler::Loop {
   RequestFailure busy_locked(Refusal refusal, std::string why);
   double retry_after_locked() const;
   KvCache make_cache() const;
+  void wake_locked();  // the step thread, which has news
 
   // --- between steps (scheduler_stored.cpp)
   struct Errand {
@@ -71,7 +72,6 @@ class Scheduler::Loop {
   void run();
   Result<std::shared_ptr<Request>> make_request(GenerateRequest params, std::shared_ptr<GenerateListener> listener);
   bool wait_for_work();
-  bool has_arrivals() const;  // or errands, or the end
   void publish_stats();
 
   // --- the step thread: who takes part (scheduler_plan.cpp)
@@ -101,10 +101,9 @@ class Scheduler::Loop {
   // --- the step thread: a paused sequence's pages (scheduler_spill.cpp)
   void spill(Sequence& sequence);
   bool is_leaving(const Sequence& sequence) const;
-  void let_pages_leave();
   bool begin_return(Sequence& sequence);
   void end_returns();
-  bool waits_for_spill() const;
+  bool is_spill_at_work() const;
 
   double effective_priority(const Request& request) const;
   // Whether a waiting or half-read prompt goes before another one.
@@ -138,7 +137,6 @@ class Scheduler::Loop {
   FairShare share_;
   StepBudget budget_;
   DraftPolicy draft_policy_;
-  const std::unique_ptr<KvSpill> spill_;     // null: none
   const std::unique_ptr<DraftModel> draft_;  // null: none
   double draft_ms_ = 0;                      // that it took before the running step
   MaskThread mask_thread_;
@@ -150,6 +148,7 @@ class Scheduler::Loop {
   std::vector<std::pair<Sequence*, std::span<const float>>> choosing_;
   std::vector<std::shared_ptr<Request>> ended_requests_;  // in the running step
   bool refuses_waiting_now_ = false;                      // refuses_waiting_, as the running step saw it
+  bool waits_for_spill_ = false;                          // the next step can do nothing before there is news
   Clock::time_point began_;                               // of the running step
   double mean_answer_ = 128;                              // tokens of a choice, moving average
   Clock::time_point last_end_;
@@ -168,11 +167,13 @@ class Scheduler::Loop {
   std::array<uint64_t, kNRefusals> n_refused_by_{};
   double seconds_per_request_ = 1;
   bool is_draining_ = false, refuses_waiting_ = false, is_stopping_ = false;
+  bool has_news_ = false;       // for the step thread: an arrival, a cancel, an errand, moved pages, the end
   Clock::time_point progress_;  // last end of a step, or the first request after none
   SchedulerStats published_;
   std::vector<SequenceInfo> published_sequences_;
 
-  std::thread thread_;  // last: everything else is there when it starts
+  const std::unique_ptr<KvSpill> spill_;  // the step thread's, null: none; what its own thread wakes is there
+  std::thread thread_;                    // last: everything else is there when it starts
 };
 
 }  // namespace tamis

@@ -27,14 +27,6 @@ bool Scheduler::Loop::is_leaving(const Sequence& sequence) const {
   return sequence.spilled != nullptr && spill_->state(*sequence.spilled) == SpilledPages::State::writing;
 }
 
-// Waits for pages that are being written, until somebody wants something, and lets go of those that are. Requires:
-// nobody to compute for, who would do it with every step.
-void Scheduler::Loop::let_pages_leave() {
-  if (spill_ == nullptr) return;
-  while (spill_->is_busy() && !has_arrivals()) spill_->wait();
-  spill_->collect();
-}
-
 // Begins to read back what was spilled of a sequence that has just followed the stored pages. False: there is no room
 // for it now, but there will be once others' pages are written.
 bool Scheduler::Loop::begin_return(Sequence& sequence) {
@@ -81,14 +73,12 @@ void Scheduler::Loop::end_returns() {
   }
 }
 
-// Whether there was nobody to compute because pages are on their way; if so, waits until some of them are there.
-bool Scheduler::Loop::waits_for_spill() const {
+// Whether pages are on their way, which may be why there is nobody to compute.
+bool Scheduler::Loop::is_spill_at_work() const {
   if (spill_ == nullptr) return false;
   const bool has_returning =
       std::ranges::any_of(running_, [](const Sequence* sequence) { return sequence->state == State::returning; });
-  if (!has_returning && !spill_->is_busy() && spill_->n_leaving() == 0) return false;
-  spill_->wait();
-  return true;
+  return has_returning || spill_->is_busy() || spill_->n_leaving() > 0;
 }
 
 }  // namespace tamis

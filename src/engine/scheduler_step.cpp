@@ -21,7 +21,8 @@ void Scheduler::Loop::step() {
   began_ = Clock::now();
   plan();
   if (batch_.empty()) {
-    if (waits_for_spill()) return;
+    waits_for_spill_ = is_spill_at_work();
+    if (waits_for_spill_) return;
     // Nobody could be given a page, which the rules of make_room() exclude: end one request rather than wait for ever.
     if (!running_.empty() && ended_requests_.empty())
       fail_request(running_.front()->request, {ErrorCode::internal, "no room for any running sequence", nullptr});

@@ -34,7 +34,7 @@ Status Scheduler::Loop::between_steps(const std::function<void()>& what) {
   std::unique_lock lock(mutex_);
   if (is_stopping_) return fail(ErrorCode::cancelled, "the scheduler ends");
   errands_.push_back(&errand);
-  wake_.notify_all();
+  wake_locked();
   errand_done_.wait(lock, [&] { return errand.is_done; });
   return std::move(errand.status);
 }
@@ -78,19 +78,19 @@ Result<size_t> Scheduler::Loop::store(std::span<const TokenId> tokens, std::stri
                                       std::span<const std::byte> pages) {
   const size_t page_bytes = pages_->page_bytes(), end = first_block + pages.size() / page_bytes;
   size_t n_stored = 0;  // blocks from the beginning
-  // Pages that are free as soon as they are written are waited for, here and not between two steps; not twice for one
-  // block: others may have taken them.
-  bool has_waited = false, is_waiting = false;
-  do {
+  // Pages that are free as soon as they are written are waited for, here and not between two steps; once for a block:
+  // others may take them.
+  size_t n_waited = 0;  // blocks that have been waited for
+  for (;;) {
+    bool is_waiting = false;
     n_stored = 0;
-    is_waiting = false;
     TAMIS_TRY_STATUS(between_steps([&] {
       PrefixChain chain(stored_, salt);
       for (; n_stored < end && (n_stored + 1) * kBlock <= tokens.size(); ++n_stored) {
         const std::span<const TokenId> block = block_of(tokens, n_stored);
         if (chain.follow(block) != nullptr) continue;
         if (n_stored < first_block) break;  // has given way since
-        is_waiting = pages_->n_free() == 0 && !has_waited && spill_ != nullptr && spill_->n_leaving() > 0;
+        is_waiting = pages_->n_free() == 0 && n_stored >= n_waited && spill_ != nullptr && spill_->n_leaving() > 0;
         if (is_waiting) break;
         while (pages_->n_free() == 0 && stored_.evict()) {
         }
@@ -98,12 +98,12 @@ Result<size_t> Scheduler::Loop::store(std::span<const TokenId> tokens, std::stri
         if (!page) break;
         std::memcpy(page->get(), pages.data() + (n_stored - first_block) * page_bytes, page_bytes);
         chain.store(block, *std::move(page));
-        has_waited = false;
       }
     }));
-    if (is_waiting) spill_->wait();
-    has_waited = is_waiting;
-  } while (is_waiting);
+    if (!is_waiting) break;
+    n_waited = n_stored + 1;
+    spill_->wait();
+  }
   return n_stored * kBlock;
 }
 

@@ -156,11 +156,15 @@ void Sessions::set_locked(const SlotOwner& owner, uint32_t slot, Slot content) {
   const SlotName name{owner.tenant, slot};
   drop(all, name);
   content.last_use = ++clock_;
-  all.n_blocks += blocks_of(content.tokens);
+  const size_t n_blocks = blocks_of(content.tokens);
   all.names.emplace(content.last_use, name);
-  all.slots.emplace(name, std::move(content));
-  while (all.n_blocks > kPoolsOfSlots * owner.n_pages && all.slots.size() > 1)
-    drop(all, SlotName(all.names.begin()->second));
+  all.slots.emplace(name, std::move(content));  // without memory for it, the name of no slot stays
+  all.n_blocks += n_blocks;
+  while (all.n_blocks > kPoolsOfSlots * owner.n_pages && all.slots.size() > 1) {
+    const SlotName oldest = all.names.begin()->second;
+    all.names.erase(all.names.begin());
+    drop(all, oldest);
+  }
 }
 
 // What the slot held is no longer there.

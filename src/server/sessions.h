@@ -84,8 +84,8 @@ class Sessions {
   ApiResult<Json> act(const std::shared_ptr<const ServedModel>& model, const SessionCall& call);
 
  private:
-  // Tokens of all slots of a model, in pools of its pages. Prompts share pages, so slots may name more tokens than
-  // there are; it is a thousandth of what the pages take or less.
+  // Tokens of all slots of a model, in pools of its pages: prompts share pages, so slots may name more tokens than
+  // there are. That is 16 bytes a token of the pages, each of which takes kilobytes.
   static constexpr uint64_t kPoolsOfSlots = 4;
   using SlotName = std::pair<std::string, uint32_t>;  // the tenant, its slot
   struct ModelSlots {
