@@ -145,12 +145,15 @@ Json::Json(uint64_t value) {
 
 Result<Json> Json::parse(std::string_view text, uint32_t max_depth) {
   Builder builder(max_depth);
-  if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) return builder.take_root();
+  // The library takes a NUL for the end and does not look behind it; JSON has none, not even in a string.
+  const std::string_view up_to_nul = text.substr(0, text.find('\0'));
+  const bool is_value = nlohmann::json::sax_parse(up_to_nul.begin(), up_to_nul.end(), &builder);
+  if (is_value && up_to_nul.size() == text.size()) return builder.take_root();
   ErrorSite site;
-  site.byte_offset = builder.position();
-  site.has_offset = builder.position() > 0;
+  site.byte_offset = is_value ? up_to_nul.size() : builder.position();
+  site.has_offset = is_value || builder.position() > 0;
   site.section = "JSON";
-  site.got = builder.fault().empty() ? "malformed text" : builder.fault();
+  site.got = is_value ? "a NUL byte" : builder.fault().empty() ? "malformed text" : builder.fault();
   site.tag = "E_JSON";
   return fail_at(ErrorCode::format, std::move(site));
 }

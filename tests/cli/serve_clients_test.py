@@ -5,6 +5,7 @@ Exit 77 where a package of tests/requirements.txt is not installed.
 """
 import json
 import sys
+import typing
 import unittest
 
 from serve_test import Running
@@ -13,6 +14,7 @@ try:
     import anthropic
     import ollama
     import openai
+    import pydantic
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -55,6 +57,24 @@ class ClientsTest(unittest.TestCase):
         self.assertEqual(refused.exception.param, "temperature")
         with self.assertRaises(openai.NotFoundError):
             client.models.retrieve("other")
+
+    def test_openai_structured_outputs(self):
+        class Turn(pydantic.BaseModel):
+            side: typing.Literal["left", "right"]
+            steps: int
+
+        options = {"model": "any", "messages": HELLO, "max_tokens": 200, "seed": 1}
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0) as client:
+            turn = client.chat.completions.parse(**options, response_format=Turn).choices[0].message.parsed
+            self.assertIsInstance(turn, Turn)
+            with client.chat.completions.stream(**options, response_format=Turn) as stream:
+                self.assertEqual(stream.get_final_completion().choices[0].message.parsed, turn)
+            form = {"type": "json_schema", "json_schema": {"name": "turn", "schema": SCHEMA, "strict": True}}
+            answer = client.chat.completions.create(**options, response_format=form)
+            self.assertIn(json.loads(answer.choices[0].message.content)["side"], ("left", "right"))
+            with self.assertRaises(openai.BadRequestError) as refused:
+                client.chat.completions.create(**options, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nothing"}}})
+            self.assertIn("response_format", refused.exception.param)
 
     def test_openai_tools(self):
         tools = [{"type": "function", "function": {"name": "turn", "description": "turns", "parameters": SCHEMA}}]

@@ -42,6 +42,10 @@ TEST(Json, NamesTheByteOfAFault) {
   ASSERT_FALSE(value);
   EXPECT_TRUE(value.error().site->has_offset);
   EXPECT_EQ(value.error().site->byte_offset, 13u);
+
+  const auto hidden = Json::parse(std::string_view("{}\0{", 4));
+  ASSERT_FALSE(hidden) << "what stands behind a NUL is part of the text";
+  EXPECT_EQ(hidden.error().site->byte_offset, 2u);
 }
 
 TEST(Json, DepthIsCappedAndDeepInputCostsNoStack) {
