@@ -5,6 +5,7 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t kMaxAhead = 65536;  // bytes of later requests read while one is being answered
 constexpr size_t kReadBytes = 16384;
+constexpr const char* kInterim = "HTTP/1.1 102 Processing\r\n\r\n";
 
 std::string random_id() {
   static thread_local std::mt19937_64 generator{std::random_device{}()};  // ids are for logs; nothing trusts them
@@ -112,7 +114,10 @@ asio::awaitable<void> Connection::read_loop() {
     const size_t n = co_await std::move(reading);
     if (is_closed_) co_return;
     if (error) {
-      on_read_end();
+      if (error == asio::error::eof && may_wait_for_answer())
+        co_await wait_until_gone();
+      else
+        on_read_end();
       co_return;
     }
     if (phase_ == Phase::closing) continue;
@@ -154,7 +159,23 @@ asio::awaitable<void> Connection::write_loop() {
   boost::system::error_code ignored;
   set_read_deadline(Clock::now() + hub_.options.linger_time);
   if (tls_) co_await tls_->async_shutdown(asio::redirect_error(asio::use_awaitable, ignored));
-  if (!is_closed_) socket_.shutdown(Socket::shutdown_send, ignored);
+  if (is_closed_) co_return;
+  if (has_read_ended_) co_return drop();  // there is no input to wait for
+  socket_.shutdown(Socket::shutdown_send, ignored);
+}
+
+// The end of what a client sends does not tell whether it has left or says no more and reads on. What it is sent does:
+// where nobody reads, its machine answers that the connection is no more (docs/decisions/0013-http-parser.md).
+bool Connection::may_wait_for_answer() const { return answer_.is_open && !answer_.is_http_1_0 && !tls_; }
+
+asio::awaitable<void> Connection::wait_until_gone() {
+  has_read_ended_ = true;
+  answer_.keeps_alive = false;
+  ping();
+  wake_watch(ping_at_);
+  boost::system::error_code error;
+  co_await socket_.async_wait(Socket::wait_error, asio::redirect_error(asio::use_awaitable, error));
+  drop();
 }
 
 // False: the other side speaks no TLS, or none that is taken here; the connection is closed.
@@ -381,9 +402,14 @@ void Connection::write(uint64_t serial, const std::string& piece) {
   if (ping_at_ != Clock::time_point::max()) ping_at_ = Clock::now() + hub_.options.ping_time;
 }
 
+// Bytes without meaning: they keep a silent stream alive, and find out whether who has ended its side still reads.
 void Connection::ping() {
   ping_at_ = Clock::now() + hub_.options.ping_time;
-  if (answer_.is_open && answer_.is_stream && n_unsent_ == 0) queue_piece(answer_.ping);
+  if (!answer_.is_open || n_unsent_ > 0) return;
+  if (has_read_ended_ && !answer_.has_head)
+    queue(kInterim);
+  else if (answer_.is_stream)
+    queue_piece(answer_.ping);
 }
 
 void Connection::finish(uint64_t serial) {

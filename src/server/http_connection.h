@@ -95,6 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<void> write_loop();
   asio::awaitable<void> watch_loop();
   asio::awaitable<bool> shake_hands();
+  asio::awaitable<void> wait_until_gone();
 
   void process();  // takes requests out of buffer_ until one is being answered
   void on_head();
@@ -108,6 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_answering();
   void on_drained();
   void on_read_end();
+  bool may_wait_for_answer() const;
   void on_read_deadline();
   void ping();
 
@@ -128,8 +130,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Phase phase_ = Phase::idle;
   bool is_closed_ = false, is_refused_ = false;
-  bool is_first_ = true;  // no request has come yet
-  std::string buffer_;    // received, not parsed
+  bool has_read_ended_ = false;  // and the client may still read
+  bool is_first_ = true;         // no request has come yet
+  std::string buffer_;           // received, not parsed
   std::optional<RequestParser> parser_;
   size_t n_body_bytes_ = 0;  // counted among those of all
   Clock::time_point arrived_{}, body_began_{}, body_deadline_{};

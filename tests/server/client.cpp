@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,14 @@ Client::Client(uint16_t port, int receive_buffer_bytes) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) close();
+}
+
+Client::Client(const std::string& unix_path) {
+  fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  unix_path.copy(address.sun_path, sizeof address.sun_path - 1);
   if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) close();
 }
 
@@ -90,7 +99,7 @@ HttpAnswer Client::answer(milliseconds time) {
     if (colon != std::string_view::npos) out.headers.emplace_back(whole.substr(0, colon), whole.substr(colon + 2));
   }
   received_.erase(0, head_end + 4);
-  if (out.status == 100) return answer(time);
+  if (out.status < 200) return answer(time);
   const std::string length = out.header("content-length");
   if (!length.empty()) {
     size_t n = 0;

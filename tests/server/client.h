@@ -24,6 +24,7 @@ struct HttpAnswer {
 class Client {
  public:
   explicit Client(uint16_t port, int receive_buffer_bytes = 0);
+  explicit Client(const std::string& unix_path);
   ~Client();
   Client(Client&& other) noexcept : fd_(std::exchange(other.fd_, -1)), received_(std::move(other.received_)) {}
   Client& operator=(Client&&) = delete;

@@ -57,6 +57,16 @@ class ServerFaults : public ServerTest {
     return pacemaker;
   }
 
+  // What an answer says, without ids and times: the texts of a stream's events one after the other.
+  static std::string texts_of(const HttpAnswer& answer) {
+    std::string out;
+    std::vector<std::string> parts = event_data(answer.body);
+    if (parts.empty()) parts.push_back(answer.body);
+    for (const std::string& part : parts)
+      if (part != "[DONE]") out += text_at(first_choice(*Json::parse(part)), "text");
+    return out;
+  }
+
   // Small steps: a long prompt takes many.
   void start_slowly() {
     n_ctx_train_ = 4096;
@@ -136,18 +146,62 @@ TEST_F(ServerFaults, B25_WhoLeavesWhileItWaitsIsNeverTakenUp) {
   EXPECT_EQ(model_->scheduler->stats().n_requests, 1U);  // the one that held the steps
 }
 
-// TCP does not tell a client that has left from one that only says no more: both have left (docs/serving.md).
-TEST_F(ServerFaults, B25_WhoEndsItsSideHasLeft) {
+TEST_F(ServerFaults, B25_WhoEndsItsSideStillGetsItsAnswer) {
   start();
-  const auto stopper = hold_steps(*model_->scheduler);
-  Client client(server_->port());
-  ASSERT_TRUE(client.send(json_post("/v1/completions", R"({"prompt":"a","max_tokens":400,"ignore_eos":true})")));
-  ASSERT_TRUE(eventually([&] { return model_->scheduler->sequences().size() == 2; }));
-  client.end_sending();
-  EXPECT_TRUE(client.is_closed_within(test::milliseconds(10000)));
-  EXPECT_EQ(get("/health").status, 200);  // the thread that has closed it has done with it
-  stopper->let_go();
-  EXPECT_TRUE(eventually([&] { return model_->scheduler->stats().n_cancelled == 1; }));
+  for (const std::string& stream : {std::string("false"), std::string("true")}) {
+    const std::string question = json_post(
+        "/v1/completions",
+        fmt::format(R"({{"prompt":"a","max_tokens":200,"ignore_eos":true,"temperature":0,"stream":{}}})", stream));
+    const HttpAnswer expected = test::ask(server_->port(), question);
+    const auto stopper = hold_steps(*model_->scheduler);
+    Client client(server_->port());
+    ASSERT_TRUE(client.send(question));
+    ASSERT_TRUE(eventually([&] { return model_->scheduler->sequences().size() == 2; }));
+    client.end_sending();
+    EXPECT_NE(client.receive(test::milliseconds(10000), "102 Processing\r\n\r\n"), "");  // the server has seen it
+    stopper->let_go();
+    const HttpAnswer answer = client.answer(test::milliseconds(60000));
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_TRUE(answer.is_whole);
+    EXPECT_EQ(texts_of(answer), texts_of(expected));
+    EXPECT_FALSE(texts_of(answer).empty());
+    EXPECT_TRUE(client.is_closed_within(test::milliseconds(10000)));
+  }
+  EXPECT_EQ(model_->scheduler->stats().n_cancelled, 0U);
+}
+
+TEST_F(ServerFaults, B25_WhoLeavesWhileItsAnswerIsMadeFreesTheModel) {
+  n_ctx_train_ = 4096;  // no answer ends by itself in time
+  start();
+  const auto pacemaker = pace();
+  uint64_t n_asked = 0;
+  for (const char* const stream : {"true", "false"}) {
+    Client client(server_->port());
+    ASSERT_TRUE(client.send(json_post("/v1/completions", fmt::format(R"({{"prompt":"abc","max_tokens":4000,)"
+                                                                     R"("logit_bias":{{"65":100}},"stream":{}}})",
+                                                                     stream))));
+    ++n_asked;
+    const auto n_generated = [&] {
+      const auto answer = sequence_with_prompt_over(1);
+      return answer ? answer->n_generated : 0;
+    };
+    ASSERT_TRUE(eventually([&] {
+      pacemaker->permit();
+      return n_generated() > 0;
+    }));
+    if (stream == std::string("true")) {
+      ASSERT_NE(client.receive(test::milliseconds(10000), "data: "), "");
+    }
+    client.close();
+    // A step at a time, thousands before the answer would be done.
+    EXPECT_TRUE(eventually([&] {
+      pacemaker->permit();
+      return model_->scheduler->stats().n_cancelled == n_asked;
+    })) << stream;
+    EXPECT_FALSE(sequence_with_prompt_over(1));
+  }
+  EXPECT_LT(model_->scheduler->stats().n_generated_tokens, 4000U);
+  pacemaker->let_go();
 }
 
 TEST_F(ServerFaults, B28_TheTextDependsOnPromptAndSeedAlone) {

@@ -21,7 +21,8 @@ using test::HttpAnswer;
 using test::milliseconds;
 using test::request;
 
-// /echo answers with the body, /stream and /held keep the reply for the test, /kept the request.
+// /echo answers with the body, /stream, /lines (which has no ping) and /held keep the reply for the test, /kept the
+// request.
 class Handler : public HttpHandler {
  public:
   bool accepts(const RequestHead& head, const std::string&, Response& refused) override {
@@ -31,11 +32,12 @@ class Handler : public HttpHandler {
   }
   void handle(Request request, std::shared_ptr<Reply> reply) override {
     reply->on_gone([this] { ++n_gone; });
-    if (request.head.path() == "/stream" || request.head.path() == "/held") {
-      if (request.head.path() == "/stream") {
+    const bool is_lines = request.head.path() == "/lines", is_stream = is_lines || request.head.path() == "/stream";
+    if (is_stream || request.head.path() == "/held") {
+      if (is_stream) {
         Response head;
-        head.content_type = "text/event-stream";
-        reply->start_stream(std::move(head), ": ping\n\n");
+        head.content_type = is_lines ? "application/x-ndjson" : "text/event-stream";
+        reply->start_stream(std::move(head), is_lines ? "" : ": ping\n\n");
       }
       const std::lock_guard lock(mutex_);
       held_.push_back(std::move(reply));
@@ -352,6 +354,112 @@ TEST_F(Http, WhoLeavesIsNoticed) {  // promise 15, the part below the scheduler
   EXPECT_TRUE(eventually([&] { return handler_.last_status == 0; }));
 }
 
+const std::string kInterim = "HTTP/1.1 102 Processing\r\n\r\n";
+
+TEST_F(Http, WhoEndsItsSideStillGetsItsAnswer) {
+  start();
+  Client client(port());
+  ASSERT_TRUE(client.send(request("GET", "/held")));
+  const auto reply = handler_.wait_for_held();
+  ASSERT_TRUE(reply);
+  client.end_sending();
+  EXPECT_EQ(client.receive(milliseconds(10000), kInterim), kInterim);  // the server has seen it
+  Response response;
+  response.body = "all of it";
+  reply->send(std::move(response));
+  const HttpAnswer answer = client.answer();
+  EXPECT_EQ(answer.body, "all of it");
+  EXPECT_TRUE(answer.is_whole);
+  EXPECT_EQ(answer.header("connection"), "close");
+  EXPECT_TRUE(client.is_closed_within(milliseconds(10000)));
+  EXPECT_EQ(handler_.n_gone, 0);
+  EXPECT_EQ(handler_.last_status, 200);
+  EXPECT_TRUE(eventually([&] { return server_->stats().n_connections == 0; }));
+}
+
+TEST_F(Http, WhoEndsItsSideStillGetsItsStream) {
+  start();
+  int n_held = 0;
+  for (const char* const path : {"/stream", "/lines"}) {
+    Client client(port());
+    ASSERT_TRUE(client.send(request("GET", path)));
+    const auto reply = handler_.wait_for_held(static_cast<size_t>(++n_held));
+    ASSERT_TRUE(reply);
+    reply->write("first;");
+    const std::string begin = client.receive(milliseconds(10000), "first;\r\n");
+    EXPECT_NE(begin.find("connection: keep-alive"), std::string::npos) << begin;
+    client.end_sending();
+    if (path == std::string("/stream")) {
+      EXPECT_EQ(client.receive(milliseconds(10000), ": ping\n\n\r\n"), "8\r\n: ping\n\n\r\n");
+    }
+    reply->write("second;");
+    EXPECT_EQ(client.receive(milliseconds(10000), "second;\r\n"), "7\r\nsecond;\r\n");
+    reply->finish();
+    EXPECT_EQ(client.receive(milliseconds(10000)), "0\r\n\r\n");  // and the connection's end
+    EXPECT_TRUE(client.is_closed_within(milliseconds(1)));
+  }
+  EXPECT_EQ(handler_.n_gone, 0);
+}
+
+TEST_F(Http, AStreamBegunBeforeItsClientEndsItsSideMayStillFail) {
+  start();
+  Client client(port());
+  ASSERT_TRUE(client.send(request("GET", "/stream")));
+  const auto reply = handler_.wait_for_held();
+  ASSERT_TRUE(reply);
+  client.end_sending();
+  EXPECT_EQ(client.receive(milliseconds(10000), kInterim), kInterim);  // and not the stream's head
+  reply->fail(handler_.refusal(503, "busy"), "late");
+  EXPECT_EQ(client.answer().status, 503);
+}
+
+TEST_F(Http, WhoEndsItsSideAndThenLeavesIsNoticed) {
+  HttpOptions options;
+  options.ping_time = milliseconds(50);
+  start(options);
+  Client client(port());
+  ASSERT_TRUE(client.send(request("GET", "/held")));
+  ASSERT_TRUE(handler_.wait_for_held());
+  client.end_sending();
+  EXPECT_EQ(client.receive(milliseconds(10000), kInterim), kInterim);
+  EXPECT_EQ(handler_.n_gone, 0);
+  client.close();
+  EXPECT_TRUE(eventually([&] { return handler_.n_gone == 1; }));
+}
+
+TEST_F(Http, WhoLeavesInTheMiddleOfAStreamIsNoticedAtOnce) {
+  start();
+  Client client(port()), reader(port());
+  ASSERT_TRUE(client.send(request("GET", "/stream")));
+  const auto reply = handler_.wait_for_held();
+  ASSERT_TRUE(reply);
+  reply->write("some");
+  EXPECT_NE(client.receive(milliseconds(10000), "some\r\n").find("some"), std::string::npos);
+  client.close();  // all was read: its machine says no more than that it ends its side
+  EXPECT_TRUE(eventually([&] { return handler_.n_gone == 1; }));
+
+  ASSERT_TRUE(reader.send(request("GET", "/lines")));  // no ping: the next piece finds it out
+  const auto lines = handler_.wait_for_held(2);
+  ASSERT_TRUE(lines);
+  lines->write("some");
+  EXPECT_NE(reader.receive(milliseconds(10000), "some\r\n").find("some"), std::string::npos);
+  reader.close();
+  EXPECT_TRUE(eventually([&] {
+    lines->write("more");
+    return handler_.n_gone == 2;
+  }));
+}
+
+TEST_F(Http, ToHttp10EndingItsSideIsLeaving) {  // it knows no interim responses
+  start();
+  Client client(port());
+  ASSERT_TRUE(client.send("GET /held HTTP/1.0\r\n\r\n"));
+  ASSERT_TRUE(handler_.wait_for_held());
+  client.end_sending();
+  EXPECT_TRUE(eventually([&] { return handler_.n_gone == 1; }));
+  EXPECT_EQ(client.receive(milliseconds(10000)), "");
+}
+
 TEST_F(Http, WhoDoesNotReadIsDroppedAndCostsLittle) {  // promise 5
   HttpOptions options;
   options.max_unsent_bytes = 200000;
@@ -460,6 +568,19 @@ TEST_F(Http, ServesUnixSockets) {
   options.host = "unix:" + testing::TempDir() + "tamis_http_test.sock";
   start(options);
   EXPECT_EQ(server_->url(), options.host);
+  Client client(options.host.substr(5)), leaving(options.host.substr(5));
+  ASSERT_TRUE(client.is_connected() && leaving.is_connected());
+  ASSERT_TRUE(client.send(request("GET", "/held")));
+  const auto reply = handler_.wait_for_held();
+  ASSERT_TRUE(reply);
+  client.end_sending();
+  EXPECT_EQ(client.receive(milliseconds(10000), kInterim), kInterim);
+  ASSERT_TRUE(leaving.send(request("GET", "/held")));
+  ASSERT_TRUE(handler_.wait_for_held(2));
+  leaving.close();
+  EXPECT_TRUE(eventually([&] { return handler_.n_gone == 1; }));
+  reply->send(Response());
+  EXPECT_EQ(client.answer().status, 200);
   server_.reset();
   EXPECT_NE(::access(options.host.substr(5).c_str(), F_OK), 0);
 }
