@@ -86,8 +86,9 @@ class AnswerFormat {
   virtual std::string_view content_type() const { return "text/event-stream"; }
   virtual std::string ping() const { return ": ping\n\n"; }
 
-  // A stream, in this order: begin, then tokens and the ends of choices, then end or failed. "" sends nothing.
-  virtual std::string begin() { return ""; }
+  // A stream, in this order: begin (n_cached: tokens of the prompt that were not computed), then tokens and the ends of
+  // choices, then end or failed. "" sends nothing.
+  virtual std::string begin(size_t n_cached) { return (void)n_cached, ""; }
   virtual std::string token(const AnswerToken& token) = 0;
   virtual std::string choice_end(const AnswerEnd& end) = 0;
   virtual std::string end(const RequestReport& report) = 0;

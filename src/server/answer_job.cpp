@@ -20,6 +20,11 @@ AnswerJob::AnswerJob(Setup setup)
   setup_.reply->start_stream(std::move(head), setup_.format->ping());
 }
 
+void AnswerJob::on_prompt(size_t, size_t n_cached, size_t) {
+  const std::lock_guard lock(mutex_);
+  n_cached_ = n_cached;
+}
+
 void AnswerJob::on_token(const TokenEvent& event) {
   const auto now = std::chrono::steady_clock::now();
   auto& last = last_token_[event.choice_idx];
@@ -93,16 +98,18 @@ void AnswerJob::tell_apart(AnswerEnd& end) {
 
 void AnswerJob::handle_events() {
   std::vector<Event> events;
+  size_t n_cached = 0;
   {
     const std::lock_guard lock(mutex_);
     events.swap(events_);
+    n_cached = n_cached_;
     is_posted_ = false;
   }
   std::string piece;
   for (Event& event : events) {
     if (setup_.is_stream && !has_begun_ && !(std::holds_alternative<End>(event))) {
       has_begun_ = true;
-      piece += setup_.format->begin();
+      piece += setup_.format->begin(n_cached);
     }
     if (auto* const token = std::get_if<AnswerToken>(&event)) {
       tell_apart(*token);

@@ -36,6 +36,7 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
   };
   explicit AnswerJob(Setup setup);
 
+  void on_prompt(size_t n_done, size_t n_cached, size_t n_prompt) override;
   void on_token(const TokenEvent& event) override;
   void on_choice_end(const ChoiceEnd& event) override;
   void on_end(const RequestReport& report) override;
@@ -67,6 +68,7 @@ class AnswerJob : public GenerateListener, public std::enable_shared_from_this<A
   std::mutex mutex_;
   std::vector<Event> events_;  // guarded
   bool is_posted_ = false;     // guarded: handle_events will come
+  size_t n_cached_ = 0;        // guarded: tokens of the prompt
 
   // of the input/output thread
   std::vector<AnswerChoice> choices_;  // of a whole answer

@@ -32,12 +32,10 @@ class AnthropicFormat : public AnswerFormat {
 
   std::string ping() const override { return named_event("ping", Json::object()); }
 
-  std::string begin() override {
-    Json usage = Json::object();
-    usage.set("input_tokens", uint64_t{facts_.n_prompt}).set("output_tokens", 0);
+  std::string begin(size_t n_cached) override {
     Json message = envelope();
     message.set("content", Json::array()).set("stop_reason", Json()).set("stop_sequence", Json());
-    message.set("usage", std::move(usage));
+    message.set("usage", usage_json(facts_.n_prompt, n_cached, 0));
     Json start = Json::object();
     return named_event("message_start", start.set("message", std::move(message)));
   }
@@ -56,10 +54,9 @@ class AnthropicFormat : public AnswerFormat {
   }
 
   std::string end(const RequestReport& report) override {
-    Json reason = Json::object(), usage = Json::object(), message = Json::object();
+    Json reason = Json::object(), message = Json::object();
     set_reason(reason, end_);
-    usage.set("output_tokens", uint64_t{report.n_generated});
-    message.set("delta", std::move(reason)).set("usage", std::move(usage));
+    message.set("delta", std::move(reason)).set("usage", usage_json(report));
     return named_event("message_delta", std::move(message)) + named_event("message_stop", Json::object());
   }
 
@@ -67,10 +64,7 @@ class AnthropicFormat : public AnswerFormat {
 
   Json whole(const std::vector<AnswerChoice>& choices, const RequestReport& report) override {
     const AnswerChoice& choice = choices.front();
-    Json usage = Json::object(), content = Json::array();
-    // Anthropic counts tokens read from its cache apart from the others.
-    usage.set("input_tokens", uint64_t{report.n_prompt - report.n_cached}).set("cache_creation_input_tokens", 0);
-    usage.set("cache_read_input_tokens", uint64_t{report.n_cached}).set("output_tokens", uint64_t{report.n_generated});
+    Json content = Json::array();
     if (!choice.reasoning.empty()) content.push_back(thinking_block(choice.reasoning));
     if (!choice.text.empty() || choice.calls.empty()) content.push_back(text_block(choice.text));
     for (const AnswerCall& call : choice.calls)
@@ -78,10 +72,20 @@ class AnthropicFormat : public AnswerFormat {
     Json out = envelope();
     out.set("content", std::move(content));
     set_reason(out, choice.end);
-    return out.set("usage", std::move(usage));
+    return out.set("usage", usage_json(report));
   }
 
  private:
+  // Tokens read from the cache are counted apart from the others: the prompt has the sum of both.
+  static Json usage_json(size_t n_prompt, size_t n_cached, size_t n_generated) {
+    Json usage = Json::object();
+    usage.set("input_tokens", uint64_t{n_prompt - n_cached}).set("cache_creation_input_tokens", 0);
+    return usage.set("cache_read_input_tokens", uint64_t{n_cached}).set("output_tokens", uint64_t{n_generated});
+  }
+  static Json usage_json(const RequestReport& report) {
+    return usage_json(report.n_prompt, report.n_cached, report.n_generated);
+  }
+
   Json envelope() const {
     Json out = Json::object();
     out.set("id", "msg_" + facts_.id).set("type", "message").set("role", "assistant");

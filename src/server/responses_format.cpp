@@ -39,7 +39,7 @@ class ResponsesFormat : public AnswerFormat {
  public:
   using AnswerFormat::AnswerFormat;
 
-  std::string begin() override {
+  std::string begin(size_t) override {
     std::string out = about_response("created", response("in_progress"));  // one by one: each takes a number
     return out += about_response("in_progress", response("in_progress"));
   }

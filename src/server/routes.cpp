@@ -402,7 +402,10 @@ ApiResult<Json> Server::show(const ServedModel& served, const Json& body) {
   Json out = Json::object();
   out.set("modelfile", "").set("parameters", "").set("template", served.chat_template);
   out.set("details", ollama_details(served)).set("model_info", std::move(info));
-  return out.set("capabilities", Json(Json::Array{Json("completion")})).set("modified_at", rfc3339(served.loaded_at));
+  Json::Array abilities{Json("completion")};
+  if (served.syntax.offers_tools) abilities.emplace_back("tools");
+  if (served.syntax.names_reasoning) abilities.emplace_back("thinking");
+  return out.set("capabilities", Json(std::move(abilities))).set("modified_at", rfc3339(served.loaded_at));
 }
 
 ApiResult<Json> Server::tokenize(const ServedModel& served, const Json& body) {

@@ -131,6 +131,63 @@ TEST_F(ServerTest, AnthropicStreamsItsEvents) {
   EXPECT_EQ(text, chat_text(R"("max_tokens":8)"));
 }
 
+TEST_F(ServerTest, AnthropicCountsWhatWasCachedApart) {
+  start();
+  const std::string begin = R"({"messages":[{"role":"user","content":")" + std::string(100, 'a') + R"("}])";
+  const int64_t n_prompt = json_of(post("/v1/messages/count_tokens", begin + "}")).find("input_tokens")->as_int();
+  const auto at = [](const Json& usage, std::string_view name) { return usage.find(name)->as_int(); };
+  const std::string body = begin + R"(,"max_tokens":4,"temperature":0)";
+  EXPECT_EQ(at(*json_of(post("/v1/messages", body + "}")).find("usage"), "input_tokens"),
+            n_prompt);  // nothing is stored
+  const Json again = *json_of(post("/v1/messages", body + "}")).find("usage");
+  EXPECT_GE(at(again, "cache_read_input_tokens"), 64);
+  EXPECT_EQ(at(again, "input_tokens") + at(again, "cache_read_input_tokens"), n_prompt);
+  Json first, last;
+  for (const std::string& data : event_data(post("/v1/messages", body + R"(,"stream":true})").body)) {
+    const Json event = *Json::parse(data);
+    if (text_at(event, "type") == "message_start") first = *event.find("message")->find("usage");
+    if (text_at(event, "type") == "message_delta") last = *event.find("usage");
+  }
+  ASSERT_TRUE(first.is_object() && last.is_object());
+  EXPECT_EQ(last.dump(), again.dump());
+  EXPECT_EQ(at(first, "output_tokens"), 0);
+  for (const char* const name : {"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"})
+    EXPECT_EQ(at(first, name), at(again, name)) << name;
+}
+
+TEST_F(ServerTest, TimingsTellWhyNoMoreWasCached) {
+  start();
+  const std::string text(100, 'a');
+  const auto timings = [&](const char* path, const std::string& prompt) {
+    return *json_of(post(path, fmt::format(R"({{"prompt":"{}","max_tokens":4,"ignore_eos":true}})", prompt)))
+                .find("timings");
+  };
+  const Json first = timings("/v1/completions", text);
+  EXPECT_EQ(text_at(first, "cache_miss"), "unknown");
+  EXPECT_EQ(first.find("cache_n")->as_int(), 0);
+  EXPECT_EQ(first.find("prompt_n")->as_int(), 101);
+  EXPECT_EQ(first.find("predicted_n")->as_int(), 4);
+  const Json again = timings("/completion", text);
+  EXPECT_EQ(text_at(again, "cache_miss"), "none");
+  EXPECT_EQ(again.find("cache_n")->as_int(), 96);
+  EXPECT_EQ(again.find("prompt_n")->as_int(), 5);
+  EXPECT_EQ(text_at(timings("/completion", text.substr(0, 50) + std::string(50, 'b')), "cache_miss"), "diverged");
+  const auto events = event_data(
+      post(kChat, "{" + kHello + R"(,"max_tokens":2,"stream":true,"stream_options":{"include_usage":true}})").body);
+  ASSERT_GE(events.size(), 2U);
+  EXPECT_NE(Json::parse(events[events.size() - 2])->find("timings"), nullptr);
+}
+
+TEST_F(ServerTest, ShowTellsWhatTheTemplateCan) {
+  const auto abilities = [&] { return json_of(post("/api/show", R"({"model":"tiny"})")).find("capabilities")->dump(); };
+  start();
+  EXPECT_EQ(abilities(), R"(["completion"])");
+  server_.reset();
+  chat_template_ += "{# </think> #}{% if tools %}{{ tools }}{% endif %}";
+  start();
+  EXPECT_EQ(abilities(), R"(["completion","tools","thinking"])");
+}
+
 TEST_F(ServerTest, OllamaStreamsLines) {
   start();
   const HttpAnswer answer = post("/api/chat", "{" + kHello + R"(,"options":{"num_predict":8,"temperature":0}})");
