@@ -79,6 +79,7 @@ constexpr FieldDoc kFieldDocs[] = {
     {"", "think", R"({"enum":[true,false,"low","medium","high",null]})", "Whether the model reasons first."},
     {"", "thinking", R"({"type":["object","null"]})", "Whether the model reasons first, and for how long."},
     {"", "reasoning_format", R"({"enum":["auto","deepseek","none",null]})", "Whether reasoning stands apart."},
+    {"/api/", "options.tfs_z", R"({"enum":[1,null]})", "No tail of the tokens is cut off."},
     {"", "stream", "", "The answer comes piece by piece."},
     {"", "id_slot", "", "Which conversation it is, for /slots/{id_slot}; -1: any."},
     {"/slots/", "filename", R"({"type":"string","pattern":"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"})",

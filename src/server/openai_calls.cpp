@@ -11,7 +11,8 @@ constexpr int64_t kMaxTokens = int64_t{1} << 31;
 
 // Fields that OpenAI's clients send and that mean nothing to one model on one machine.
 void accept_openai_inert(Fields& fields) {
-  fields.accept_inert({"user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
+  fields.only("store", Json(false), "answers are not kept here: only false is supported");
+  fields.accept_inert({"user", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
                        "prompt_cache_retention", "verbosity"});
 }
 
@@ -132,7 +133,11 @@ ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLi
   request.has_logprobs = fields.integer("n_probs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs) &&
                          request.n_top_logprobs > 0;
   fields.boolean("return_tokens", call.returns_tokens);
-  fields.accept_inert({"cache_prompt", "n_keep", "timings_per_token"});  // prompts are always cached, nothing is cut
+  bool caches = true;  // it always does: no answer depends on it
+  int64_t n_keep = 0;  // all of a prompt is kept
+  fields.boolean("cache_prompt", caches);
+  fields.integer("n_keep", -1, std::numeric_limits<int32_t>::max(), n_keep);
+  fields.only("timings_per_token", Json(false), "timings are told at the end only");
   read_slot(fields, limits, call);
   fields.only("n_discard", Json(0), "nothing is ever discarded from a prompt");
   read_form(fields, call);

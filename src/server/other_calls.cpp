@@ -1,4 +1,6 @@
 // Requests in Anthropic's and in ollama's words.
+#include <limits>
+
 #include "server/call_fields.h"
 #include "server/tool_fields.h"
 
@@ -32,8 +34,21 @@ void read_ollama_options(Fields& fields, const CallLimits& limits, GenerateReque
   read_stops(inner, "stop", request);
   int64_t n_ctx = 0;
   inner.integer("num_ctx", 1, limits.n_ctx, n_ctx);  // at most what the server runs with
-  inner.accept_inert({"num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap", "use_mlock", "numa",
-                      "low_vram", "vocab_only", "penalize_newline", "tfs_z"});
+  int64_t number = 0;
+  for (const std::string_view name : {"num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread"})
+    inner.integer(name, -1, std::numeric_limits<int32_t>::max(), number);
+  bool is_set = false;
+  for (const std::string_view name : {"use_mmap", "use_mlock", "numa", "low_vram"}) inner.boolean(name, is_set);
+  inner.only("vocab_only", Json(false), "the model is loaded whole");
+  const Json* const tail_free = inner.any("tfs_z");
+  if (tail_free != nullptr && (!tail_free->is_number() || tail_free->as_double() != 1))
+    inner.fail("tfs_z", "only 1 is supported");
+  bool penalizes_newline = true;
+  const SamplingParams& sampling = request.sampling;
+  const bool has_penalty =
+      sampling.repeat_penalty != 1 || sampling.presence_penalty != 0 || sampling.frequency_penalty != 0;
+  if (inner.boolean("penalize_newline", penalizes_newline) && !penalizes_newline && has_penalty)
+    inner.fail("penalize_newline", "penalties are of all tokens: only true is supported with one");
   fields.finish_inner(inner);
 }
 

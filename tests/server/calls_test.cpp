@@ -246,6 +246,11 @@ const Refused kRefused[] = {
     {kNative, "id_slot", "-5", nullptr},
     {kNative, "id_slot", "99", nullptr},
     {kNative, "n_discard", "-1000", nullptr},
+    {kNative, "timings_per_token", "true", nullptr},
+    {kNative, "n_keep", "\"x\"", nullptr},
+    {kNative, "cache_prompt", "1", nullptr},
+    {kChat, "store", "true", nullptr},
+    {kText, "store", "true", nullptr},
     {kNative, "n_predict", "1099511627776", nullptr},
     {kNative, "n_probs", "1000000000", nullptr},
     {kNative, "stream", "null1", ""},
@@ -262,6 +267,12 @@ const Refused kRefused[] = {
     {kOllamaChat, "options", R"({"nonsense":1})", "options.nonsense"},
     {kOllamaChat, "options", R"({"num_ctx":129})", "options.num_ctx"},
     {kOllamaChat, "options", R"({"num_predict":"x"})", "options.num_predict"},
+    {kOllamaChat, "options", R"({"tfs_z":0.5})", "options.tfs_z"},
+    {kOllamaChat, "options", R"({"tfs_z":"1"})", "options.tfs_z"},
+    {kOllamaChat, "options", R"({"vocab_only":true})", "options.vocab_only"},
+    {kOllamaChat, "options", R"({"penalize_newline":false,"repeat_penalty":1.1})", "options.penalize_newline"},
+    {kOllamaChat, "options", R"({"num_thread":"4"})", "options.num_thread"},
+    {kOllamaChat, "options", R"({"use_mmap":1})", "options.use_mmap"},
     {kOllamaChat, "format", "\"xml\"", nullptr},
     {kOllamaChat, "tools", "[{}]", "tools[0].function"},
     {kOllamaChat, "think", "\"a lot\"", nullptr},
@@ -363,6 +374,12 @@ TEST(Calls, OtherDialectsAreUnderstood) {
   EXPECT_EQ(ollama->request.n_predict, 3);
   EXPECT_TRUE(call(kOllama, R"({"prompt":"p"})")->is_stream);
   EXPECT_EQ(*call(kOllama, R"({"prompt":"p","raw":true})")->text, "p");
+
+  const auto neutral = call(kOllama, R"({"prompt":"p","options":{"tfs_z":1,"penalize_newline":false,"num_keep":4,
+      "vocab_only":false,"use_mmap":true}})");
+  EXPECT_TRUE(neutral) << neutral.error().message;
+  EXPECT_TRUE(call(kOllama, R"({"prompt":"p","options":{"penalize_newline":true,"repeat_penalty":1.1}})"));
+  EXPECT_TRUE(call(kNative, R"({"prompt":"p","n_keep":-1,"timings_per_token":false,"cache_prompt":false})"));
 
   const auto tokenize = parse_tokenize(*parse_body(R"({"content":"x","add_special":true,"with_pieces":true})"));
   EXPECT_TRUE(tokenize && tokenize->add_special && tokenize->with_pieces && tokenize->parse_special);
