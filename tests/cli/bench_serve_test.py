@@ -112,6 +112,20 @@ class BenchServeTest(unittest.TestCase):
         self.check_all_answered(out["phases"][0], 4, 8)
         self.assertTrue(0.5 < out["facts"]["computed_over_unique"] < 2, out["facts"])
 
+    def test_an_agent_sends_its_turns_again(self):
+        out = self.run_scenario("S5", "--requests", "3", "--prompt-tokens", "60", "--output-tokens", "3")
+        self.assertEqual(len(out["phases"]), 3, out)
+        for phase in out["phases"]:
+            self.check_all_answered(phase, 1, 3)
+        self.assertGreater(out["phases"][2]["cached_tokens"], out["phases"][0]["prompt_tokens"] / 2)
+        self.assertLess(out["facts"]["computed_over_unique"], 1.5)
+
+    def test_many_sequences_and_one_long_prompt(self):
+        self.check_all_answered(self.run_scenario("S6", "--requests", "8", "--clients", "8", "--prompt-tokens", "40", "--output-tokens", "40")["phases"][0], 8, 320)
+        out = self.run_scenario("S9", "--prompt-tokens", "600", "--output-tokens", "4")
+        self.check_all_answered(out["phases"][0], 1, 4)
+        self.assertTrue(550 < out["phases"][0]["prompt_tokens"] < 650, out)
+
     def test_overload_is_refused_not_failed(self):
         out = self.run_scenario("S7", "--clients", "4", "--requests", "8", "--prompt-tokens", "10", "--output-tokens", "4")
         self.assertEqual(out["facts"]["failed_otherwise"], 0)
