@@ -47,6 +47,7 @@ void note_sequences(const ScheduledRequest& request, std::vector<SequenceInfo>& 
     if (choice->state == ScheduledSequence::State::ended) continue;
     out.push_back({.request_id = request.id,
                    .choice_idx = choice->choice_idx,
+                   .slot = request.params.slot,
                    .state = told_state(choice->state),
                    .n_prompt = request.params.prompt.size(),
                    .n_computed = choice->n_computed(),

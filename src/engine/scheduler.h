@@ -63,6 +63,7 @@ struct GenerateRequest {
   int32_t priority = 0;           // larger is sooner, among requests of one tenant; waiting raises it, see
                                   // SchedulerOptions::aging_seconds
   std::string cache_salt;         // stored pages are shared only among requests of one salt
+  std::optional<uint32_t> slot;   // a name that SequenceInfo tells; no more
   double time_limit_seconds = 0;  // from submit; then it ends as it is, or is refused while it waits; 0 = none
 };
 
@@ -202,6 +203,7 @@ struct SequenceInfo {
   enum class State : uint8_t { waiting, running, paused };
   RequestId request_id = 0;
   uint32_t choice_idx = 0;
+  std::optional<uint32_t> slot;  // of the request
   State state = State::waiting;
   size_t n_prompt = 0;     // tokens
   size_t n_computed = 0;   // tokens whose keys and values are there, stored pages included

@@ -1,6 +1,7 @@
 // From a call's messages or text to the tokens of a prompt, from the form it wants to the masks of tokens.
 #include <algorithm>
 
+#include "base/log.h"
 #include "server/embeddings.h"
 #include "server/server.h"
 #include "server/tool_prompt.h"
@@ -82,7 +83,15 @@ ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const Gen
     if (end != nullptr && !parts.empty() && !parts.back().is_content) *end = parts.back().text;
   } else if (call.text) {
     prompt = tokenizer.encode(*call.text, {.add_special = true, .parse_special = true});
-    if (prompt.empty() && tokenizer.special().bos != kNoToken) prompt.push_back(tokenizer.special().bos);
+    const TokenId bos = tokenizer.special().bos;
+    if (prompt.empty() && bos != kNoToken) prompt.push_back(bos);
+    if (prompt.size() > 1 && bos != kNoToken && prompt[0] == bos && prompt[1] == bos) {
+      std::call_once(model.two_bos, [&] {
+        log_warning(
+            "{}: a prompt begins with BOS twice, the model's own and one that the text spells out; both are kept",
+            escape_for_display(model.alias));
+      });
+    }
   }
   TAMIS_API_TRY_STATUS(check_length(model, std::string(call.messages ? call.messages_field : "prompt"), prompt));
   return prompt;

@@ -103,7 +103,10 @@ std::vector<Server::Route> Server::quick_routes() {
       {.method = "GET", .path = "/v1/models", .quick = &S::list_models, .about = "The models that are served."},
       {.method = "GET", .path = "/models", .quick = &S::list_models, .about = "As /v1/models."},
       {.method = "GET", .path = "/props", .quick = &S::props, .about = "llama-server: the model and its settings."},
-      {.method = "GET", .path = "/slots", .quick = &S::slots, .about = "llama-server: the sequences there are."},
+      {.method = "GET",
+       .path = "/slots",
+       .quick = &S::slots,
+       .about = "llama-server: the sequences there are; with sessions, `id` is their slot."},
       {.method = "GET", .path = "/api/version", .quick = &S::version, .about = "ollama: the version."},
       {.method = "GET", .path = "/api/tags", .quick = &S::tags, .about = "ollama: the models that are served."},
       {.method = "GET", .path = "/api/ps", .quick = &S::loaded_tags, .about = "ollama: those in memory."},
@@ -362,7 +365,7 @@ Response Server::slots(const Request& request) {
   for (const SequenceInfo& sequence : served->scheduler->sequences()) {
     Json next = Json::object(), item = Json::object();
     next.set("n_decoded", uint64_t{sequence.n_generated});
-    item.set("id", uint64_t{list.as_array().size()}).set("id_task", sequence.request_id);
+    item.set("id", uint64_t{sequence.slot.value_or(list.as_array().size())}).set("id_task", sequence.request_id);
     item.set("choice", sequence.choice_idx).set("n_ctx", served->scheduler->n_ctx());
     item.set("state", kStates[static_cast<size_t>(sequence.state)]);
     item.set("is_processing", sequence.state == SequenceInfo::State::running);

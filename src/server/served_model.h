@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,7 @@ struct ServedModel : ModelCard {
   uint32_t max_seqs = 1, max_queue = 1;    // as the scheduler was given them
   bool parse_content_special = false;      // special tokens spelled out in messages become those tokens
   std::shared_ptr<GrammarCache> grammars;  // of its vocabulary; null where that cannot be held to a grammar
+  mutable std::once_flag two_bos;          // the warning of a text prompt that spells out BOS itself
 };
 
 }  // namespace tamis::server

@@ -378,6 +378,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
     const GenerateRequest& asked = call.request;
     const SlotOwner owner = slot_owner(*served, asked.tenant);
     facts.slot = sessions_->take_slot(owner, asked, call.slot);
+    call.request.slot = facts.slot;
     setup.keep = [sessions = sessions_, owner, slot = *facts.slot, salt = asked.cache_salt,
                   n_prompt = asked.prompt.size()](std::vector<TokenId> tokens) {
       sessions->put(owner, slot, salt, std::move(tokens), n_prompt);

@@ -178,5 +178,24 @@ TEST_F(ServerTest, SlotsTellNumbersAndNoTexts) {  // promise 27
   EXPECT_EQ(waiting.answer().status, 200);
 }
 
+TEST_F(ServerTest, B10_ATextThatSpellsOutBosKeepsBothWithOneWarning) {
+  for (const bool has_bos : {true, false}) {
+    has_bos_ = has_bos;
+    start();
+    const auto n_tokens = [&](std::string_view prompt) {
+      const Json body = json_of(post("/v1/completions", fmt::format(R"({{"prompt":"{}","max_tokens":1}})", prompt)));
+      return body.find("usage")->find("prompt_tokens")->as_int();
+    };
+    testing::internal::CaptureStderr();
+    const int64_t n_plain = n_tokens("hi");
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(n_tokens("<|bos|>hi"), n_plain + 1);
+    const std::string log = testing::internal::GetCapturedStderr();
+    const size_t first = log.find("BOS twice");
+    EXPECT_EQ(first != std::string::npos, has_bos) << log;
+    EXPECT_TRUE(!has_bos || log.find("BOS twice", first + 1) == std::string::npos) << "once";
+    EXPECT_EQ(log.find("<|bos|>hi"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace tamis::server

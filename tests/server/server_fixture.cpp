@@ -59,7 +59,8 @@ void ServerTest::start(server::ServerOptions options, SchedulerOptions schedulin
 
 void ServerTest::load(SchedulerOptions scheduling) {
   const auto served = std::make_shared<server::ServedModel>(
-      load_tiny(write_tiny_model({.n_ctx_train = n_ctx_train_, .chat_template = chat_template_}), *make_cpu_backend()));
+      load_tiny(write_tiny_model({.n_ctx_train = n_ctx_train_, .has_bos = has_bos_, .chat_template = chat_template_}),
+                *make_cpu_backend()));
   scheduling.max_seqs = std::min(scheduling.max_seqs, 8U);
   auto scheduler = Scheduler::create(served->engine, scheduling);
   ASSERT_TRUE(scheduler) << scheduler.error().to_string();

@@ -69,6 +69,7 @@ class ServerTest : public testing::Test {
   }
 
   uint32_t n_ctx_train_ = 512;
+  bool has_bos_ = true;
   std::string chat_template_ = TinyModel().chat_template;
   std::unique_ptr<server::Server> server_;
   std::shared_ptr<const server::ServedModel> model_;

@@ -103,6 +103,21 @@ TEST_F(SessionsTest, AConversationOutlivesTheServer) {
   EXPECT_EQ(bytes_of("copy"), bytes_of("chat"));
 }
 
+TEST_F(SessionsTest, TheListTellsSlots) {
+  restart();
+  const auto stopper = test::hold_steps(*model_->scheduler);
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 0; }));
+  Client waiting(server_->port());
+  ASSERT_TRUE(waiting.send(test::json_post("/completion", completion(R"(,"id_slot":3)"))));
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 1; }));
+  const Json slots = json_of(get("/slots"));
+  ASSERT_EQ(slots.as_array().size(), 2U);
+  EXPECT_EQ(int_at(slots.as_array()[1], "id"), 3);
+  stopper->let_go();
+  EXPECT_EQ(waiting.answer().status, 200);
+  EXPECT_EQ(act("save", R"({"filename":"chat"})", 3).status, 200);
+}
+
 TEST_F(SessionsTest, WhatIsErasedIsGone) {
   restart();
   complete(prompt_);
