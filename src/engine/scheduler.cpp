@@ -304,7 +304,11 @@ bool Scheduler::Loop::drain(double seconds) {
 bool Scheduler::Loop::wait_for_work() {
   std::unique_lock lock(mutex_);
   do {
-    wake_.wait(lock, [this] { return is_stopping_ || has_news_ || (!requests_.empty() && !waits_for_spill_); });
+    // What came may still be there without news of it: memory may have ended while it was taken up.
+    wake_.wait(lock, [this] {
+      return is_stopping_ || has_news_ || !errands_.empty() || !inbox_.empty() ||
+             (!requests_.empty() && !waits_for_spill_);
+    });
     has_news_ = waits_for_spill_ = false;
     run_errands(lock);
     if (spill_ == nullptr || !requests_.empty()) continue;
@@ -356,10 +360,13 @@ void Scheduler::Loop::publish_stats() {
     now_.n_pages_restored = spill_->n_restored();
   }
   const std::lock_guard lock(mutex_);
+  // A step that finds everybody waiting for the disk is no progress; a page that comes or goes is.
+  const bool has_moved =
+      now_.n_pages_spilled != published_.n_pages_spilled || now_.n_pages_restored != published_.n_pages_restored;
+  if (!waits_for_spill_ || has_moved) progress_ = Clock::now();
   published_ = now_;
   published_sequences_.swap(sequences_now_);
   sequences_now_.clear();
-  progress_ = Clock::now();
 }
 
 }  // namespace tamis

@@ -108,7 +108,11 @@ void AccessLogWriter::Queue::run() {
     const int64_t time = last_time;
     lock.unlock();
     for (const std::string& line : taken) write_line(fd, line);
-    if (n_lost > 0) write_line(fd, dropped_line(format, n_lost, time) + "\n");
+    try {
+      if (n_lost > 0) write_line(fd, dropped_line(format, n_lost, time) + "\n");
+    } catch (const std::bad_alloc&) {
+      // The metric tells of them.
+    }
     lock.lock();
   }
   has_ended = true;

@@ -109,7 +109,7 @@ TEST_F(SessionsTest, TheListTellsSlots) {
   ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 0; }));
   Client waiting(server_->port());
   ASSERT_TRUE(waiting.send(test::json_post("/completion", completion(R"(,"id_slot":3)"))));
-  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 1; }));
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->sequences().size() == 2; }));
   const Json slots = json_of(get("/slots"));
   ASSERT_EQ(slots.as_array().size(), 2U);
   EXPECT_EQ(int_at(slots.as_array()[1], "id"), 3);
