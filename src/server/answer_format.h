@@ -88,7 +88,7 @@ class AnswerFormat {
 
   // A stream, in this order: begin (n_cached: tokens of the prompt that were not computed), then tokens and the ends of
   // choices, then end or failed. "" sends nothing.
-  virtual std::string begin(size_t n_cached) { return (void)n_cached, ""; }
+  virtual std::string begin(size_t /*n_cached*/) { return ""; }
   virtual std::string token(const AnswerToken& token) = 0;
   virtual std::string choice_end(const AnswerEnd& end) = 0;
   virtual std::string end(const RequestReport& report) = 0;

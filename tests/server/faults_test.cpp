@@ -108,6 +108,25 @@ TEST_F(ServerFaults, B23_AStreamEndsWhereTheWholeAnswerDoes) {
   }
 }
 
+TEST_F(ServerFaults, B10_ATextThatSpellsOutBosKeepsBothWithOneWarning) {
+  for (const bool has_bos : {true, false}) {
+    has_bos_ = has_bos;
+    start();
+    const auto n_tokens = [&](std::string_view prompt) {
+      const Json body = json_of(post("/v1/completions", fmt::format(R"({{"prompt":"{}","max_tokens":1}})", prompt)));
+      return body.find("usage")->find("prompt_tokens")->as_int();
+    };
+    testing::internal::CaptureStderr();
+    const int64_t n_plain = n_tokens("hi");
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(n_tokens("<|bos|>hi"), n_plain + 1);
+    const std::string log = testing::internal::GetCapturedStderr();
+    const size_t first = log.find("BOS twice");
+    EXPECT_EQ(first != std::string::npos, has_bos) << log;
+    EXPECT_TRUE(!has_bos || log.find("BOS twice", first + 1) == std::string::npos) << "once";
+    EXPECT_EQ(log.find("<|bos|>hi"), std::string::npos);
+  }
+}
+
 TEST_F(ServerFaults, B25_WhoLeavesWhileItsPromptIsReadFreesTheModel) {
   start_slowly();
   const auto pacemaker = pace();
@@ -158,7 +177,8 @@ TEST_F(ServerFaults, B25_WhoEndsItsSideStillGetsItsAnswer) {
     ASSERT_TRUE(client.send(question));
     ASSERT_TRUE(eventually([&] { return model_->scheduler->sequences().size() == 2; }));
     client.end_sending();
-    EXPECT_NE(client.receive(test::milliseconds(10000), "102 Processing\r\n\r\n"), "");  // the server has seen it
+    // The server has seen it.
+    EXPECT_EQ(client.receive(test::milliseconds(10000), "\r\n\r\n"), "HTTP/1.1 102 Processing\r\n\r\n");
     stopper->let_go();
     const HttpAnswer answer = client.answer(test::milliseconds(60000));
     EXPECT_EQ(answer.status, 200);
