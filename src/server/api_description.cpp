@@ -56,8 +56,12 @@ constexpr FieldDoc kFieldDocs[] = {
     {"", "stop", "", "Texts that end the answer; they are no part of it."},
     {"", "stop_sequences", "", "Texts that end the answer; they are no part of it."},
     {"", "chat_template_kwargs", R"({"type":["object","null"]})", "Variables for the model's chat template."},
-    {"", "metadata", R"({"type":["object","null"],"maxProperties":16,"additionalProperties":{"type":"string"}})",
+    {"/v1/messages", "metadata", "", ""},
+    {"", "metadata",
+     R"({"type":["object","null"],"maxProperties":16,"propertyNames":{"maxLength":64},
+      "additionalProperties":{"type":"string","maxLength":512}})",
      "Comes back with the answer."},
+    {"/api/", "keep_alive", R"({"anyOf":[{"type":"string"},{"type":"number"},{"type":"null"}]})", ""},
     {"", "modalities", R"({"enum":[["text"],null]})", ""},
     {"", "response_format.type", R"({"enum":["text","json_object","json_schema"]})", ""},
     {"", "response_format.schema", kAnySchema, "A JSON Schema."},
@@ -125,7 +129,7 @@ constexpr std::string_view kSchemas = R"({
 // Bodies that lead parsers through all they can read: none is valid everywhere, what is unknown is only refused.
 constexpr std::string_view kProbes[] = {
     "{}",
-    R"({"stream":true,"stream_options":{},"options":{},"structured_outputs":{},"text":{"format":{"type":"json_schema"}},"reasoning":{},
+    R"({"stream":true,"stream_options":{},"options":{},"metadata":{},"structured_outputs":{},"text":{"format":{"type":"json_schema"}},"reasoning":{},
         "response_format":{"type":"json_schema","json_schema":{}}})",
     R"({"response_format":{"type":"json_object"}})",
 };
@@ -153,7 +157,10 @@ Json schema_of(const FieldNote& note) {
       out = typed(note.kind == Kind::integer ? "integer" : "number", note.is_required);
       return out.set("minimum", note.minimum).set("maximum", note.maximum);
     case Kind::boolean: return typed("boolean", note.is_required);
-    case Kind::text: return typed("string", note.is_required);
+    case Kind::text: {
+      out = typed("string", note.is_required);
+      return note.maximum.is_null() ? out : out.set("maxLength", note.maximum);
+    }
     case Kind::object: return typed("object", note.is_required);
     case Kind::array: return typed("array", note.is_required);
     case Kind::texts: {
@@ -164,7 +171,11 @@ Json schema_of(const FieldNote& note) {
       return out.set("anyOf", Json(std::move(either)));
     }
     case Kind::only: return out.set("enum", Json(Json::Array{note.allowed, Json()}));
-    case Kind::inert: return out.set("description", "Accepted, without effect.");
+    case Kind::choice: {
+      Json values = note.allowed;
+      values.push_back(Json());
+      return out.set("enum", std::move(values));
+    }
     case Kind::any: break;
   }
   return out;
@@ -174,10 +185,10 @@ Json documented(const ApiOperation& operation, const FieldNote& note) {
   const auto* const row = std::ranges::find_if(kFieldDocs, [&](const FieldDoc& doc) {
     return doc.field == note.path && operation.path.starts_with(doc.path_of_route);
   });
-  if (row == std::end(kFieldDocs)) return schema_of(note);
-  const bool keeps = row->schema.empty() || note.kind == Kind::inert;
-  Json out = keeps ? schema_of(note) : Json::parse(row->schema).value_or(Json::object());
-  if (!row->about.empty() && note.kind != Kind::inert) out.set("description", row->about);
+  const bool has_row = row != std::end(kFieldDocs);
+  Json out = has_row && !row->schema.empty() ? Json::parse(row->schema).value_or(Json::object()) : schema_of(note);
+  if (note.is_inert) return out.set("description", "Accepted, without effect.");
+  if (has_row && !row->about.empty()) out.set("description", row->about);
   return out;
 }
 

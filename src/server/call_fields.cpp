@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr size_t kMaxStopBytes = 4096;
 constexpr size_t kMaxTemplateKwargs = 64;
+constexpr size_t kMaxMetadata = 16, kMaxMetadataName = 64, kMaxMetadataText = 512;
 
 std::optional<int64_t> token_id(std::string_view text) {
   int64_t id = 0;
@@ -53,6 +54,7 @@ std::optional<std::string> content_text(Fields& fields, const std::string& place
                   fmt::format(R"(expected {{"type": {}, "text": …}}: only text is supported)", names));
       return std::nullopt;
     }
+    read_cache_control(fields, fmt::format("{}[{}]", place, i), part);
     if (i > 0) text += "\n";
     text += piece->as_string();
   }
@@ -144,6 +146,42 @@ void read_sampling(Fields& fields, const CallLimits& limits, GenerateRequest& re
   if (fields.text("cache_salt", request.cache_salt) && (request.cache_salt.empty() || request.cache_salt.size() > 256))
     fields.fail("cache_salt", "expected 1 to 256 bytes");
 }
+
+void read_openai_metadata(Fields& fields) {
+  const Json* const metadata = fields.object("metadata");
+  if (metadata == nullptr) return;
+  if (metadata->as_object().size() > kMaxMetadata)
+    return fields.fail("metadata", fmt::format("at most {} are allowed", kMaxMetadata));
+  for (const auto& [name, value] : metadata->as_object()) {
+    if (!value.is_string()) return fields.fail("metadata", fmt::format("got {}, expected strings", kind_of(value)));
+    if (n_characters(name) > kMaxMetadataName || n_characters(value.as_string()) > kMaxMetadataText)
+      return fields.fail("metadata", fmt::format("expected names of at most {} characters and texts of at most {}",
+                                                 kMaxMetadataName, kMaxMetadataText));
+  }
+}
+
+void read_openai_inert(Fields& fields) {
+  fields.inert_text("user");
+  fields.inert_text("safety_identifier", 64);
+  fields.inert_text("prompt_cache_key");
+  fields.inert_choice("prompt_cache_retention", {"in_memory", "in-memory", "24h"});  // documented with "-" at first
+  fields.inert_choice("service_tier", {"auto", "default", "flex", "scale", "priority"});
+}
+
+void read_cache_control(Fields& fields, const std::string& place, const Json& holder) {
+  const Json* const control = holder.find("cache_control");
+  if (control == nullptr || control->is_null()) return;
+  const std::string at = place + ".cache_control";
+  if (!control->is_object()) return fields.fail(at, fmt::format("got {}, expected an object", kind_of(*control)));
+  Fields inner(*control, fields.place() + at + ".");
+  inner.only("type", "ephemeral", R"(expected "ephemeral")");
+  inner.inert_choice("ttl", {"5m", "1h"});
+  fields.finish_inner(inner);
+}
+
+void read_verbosity(Fields& fields) { fields.inert_choice("verbosity", {"low", "medium", "high"}); }
+
+void read_obfuscation(Fields& options) { options.inert_boolean("include_obfuscation"); }
 
 void read_template_kwargs(Fields& fields, GenerationCall& call) {
   const Json* const kwargs = fields.object("chat_template_kwargs");

@@ -41,6 +41,19 @@ void read_messages(Fields& fields, GenerationCall& call);
 std::optional<std::string> content_text(Fields& fields, const std::string& place, const Json& content,
                                         std::initializer_list<std::string_view> types = {"text"});
 
+// OpenAI's "metadata": at most 16 texts under names, within the lengths that OpenAI documents.
+void read_openai_metadata(Fields& fields);
+// OpenAI's fields that mean nothing to one model on one machine, the same in chats and responses.
+void read_openai_inert(Fields& fields);
+// The verbosity wanted, which models here know nothing of.
+void read_verbosity(Fields& fields);
+// "include_obfuscation" of "stream_options": pieces are never padded here.
+void read_obfuscation(Fields& options);
+
+// Anthropic's "cache_control" of a part, block or tool that stands at `place` of `fields`: of its documented type,
+// without effect.
+void read_cache_control(Fields& fields, const std::string& place, const Json& holder);
+
 // "chat_template_kwargs": variables of their own, never those that tamis sets.
 void read_template_kwargs(Fields& fields, GenerationCall& call);
 

@@ -69,7 +69,7 @@ ApiResult<EmbeddingsCall> parse_embeddings(const Json& body, const CallLimits& l
   call.is_base64 = format == "base64";
   if (const Json* const n = fields.any("dimensions"); n != nullptr && *n != Json(int64_t{limits.n_embd}))
     fields.fail("dimensions", fmt::format("this model's embeddings have {}; none are cut off", limits.n_embd));
-  fields.accept_inert({"user"});
+  fields.inert_text("user");
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
 }

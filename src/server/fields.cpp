@@ -32,6 +32,10 @@ std::string_view kind_of(const Json& value) {
   return value.is_array() ? "an array" : "an object";
 }
 
+size_t n_characters(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
 std::string text_member(const Json& object, std::string_view name) {
   const Json* const found = object.find(name);
   return found != nullptr && found->is_string() ? found->as_string() : std::string();
@@ -190,9 +194,36 @@ const Json* Fields::array(std::string_view name) {
   return nullptr;
 }
 
-void Fields::accept_inert(std::initializer_list<std::string_view> names) {
-  known_.insert(known_.end(), names.begin(), names.end());
-  for (const std::string_view name : names) record(name, FieldNote::Kind::inert);
+void Fields::mark_inert(std::string_view name) {
+  if (recorder != nullptr) recorder->note(place_ + std::string(name)).is_inert = true;
+}
+
+void Fields::inert_boolean(std::string_view name) {
+  bool ignored = false;
+  boolean(name, ignored);
+  mark_inert(name);
+}
+
+void Fields::inert_text(std::string_view name, size_t n_most) {
+  std::string value;
+  if (text(name, value) && n_characters(value) > n_most)
+    fail(name, fmt::format("got {} characters, at most {} are allowed", n_characters(value), n_most));
+  if (n_most < std::numeric_limits<size_t>::max()) record(name, FieldNote::Kind::text, {}, uint64_t{n_most});
+  mark_inert(name);
+}
+
+void Fields::inert_choice(std::string_view name, std::initializer_list<std::string_view> allowed) {
+  Json list = Json::array();
+  std::string names;
+  for (const std::string_view each : allowed) {
+    list.push_back(each);
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", each);
+  }
+  record(name, FieldNote::Kind::choice, {}, {}, list);
+  mark_inert(name);
+  const Json* const value = look(name);
+  if (value != nullptr && std::ranges::find(list.as_array(), *value) == list.as_array().end())
+    fail(name, fmt::format("expected one of {}", names));
 }
 
 void Fields::only(std::string_view name, const Json& allowed, std::string_view why) {

@@ -18,17 +18,21 @@ namespace tamis::server {
 // "a string", "null", …: what a value is, for messages.
 std::string_view kind_of(const Json& value);
 
+// Characters of a text in UTF-8.
+size_t n_characters(std::string_view text);
+
 // The text of a member; "" where there is none, or something else.
 std::string text_member(const Json& object, std::string_view name);
 
 // What a parser asks for under one name. The bounds are integers or reals as `kind` says.
 struct FieldNote {
-  enum class Kind : uint8_t { any, integer, real, boolean, text, texts, object, array, inert, only };
+  enum class Kind : uint8_t { any, integer, real, boolean, text, texts, object, array, only, choice };
   std::string path;  // "options.temperature"
   Kind kind = Kind::any;
-  Json minimum, maximum;  // texts: `maximum` of them
-  Json allowed;           // only
+  Json minimum, maximum;  // text: `maximum` characters, null: any number; texts: `maximum` of them
+  Json allowed;           // only; choice: an array
   bool is_required = false;
+  bool is_inert = false;  // changes nothing
 };
 
 // While one lives, it notes what every Fields of its thread is asked for: the material of the API's own description.
@@ -69,8 +73,12 @@ class Fields {
   const Json* array(std::string_view name);   // null when absent (or no array: a fault)
   const Json* any(std::string_view name);     // null when absent or null
 
-  // Takes note of fields that a client may send and that change nothing here.
-  void accept_inert(std::initializer_list<std::string_view> names);
+  // Fields that a client may send and that change nothing here: of their documented type all the same. A text has
+  // n_most characters at most.
+  void inert_boolean(std::string_view name);
+  void inert_text(std::string_view name, size_t n_most = std::numeric_limits<size_t>::max());
+  void inert_choice(std::string_view name, std::initializer_list<std::string_view> allowed);
+  void mark_inert(std::string_view name);  // one that was asked for otherwise
   // A field whose only value is what happens anyway: `allowed` (null and absent, too), else a fault with `why`.
   void only(std::string_view name, const Json& allowed, std::string_view why);
   // A field that this build cannot serve: null, false, "" and empty arrays and objects pass.
@@ -79,6 +87,7 @@ class Fields {
   void fail(std::string_view name, std::string_view why);  // the first one counts
   void finish_inner(const Fields& inner);                  // an object in this one: its fault is this one's, too
   bool has_failed() const { return fault_.has_value(); }
+  const std::string& place() const { return place_; }  // as it was given
 
   // The first fault; then the first field that nobody asked for.
   ApiResult<void> finish() const;

@@ -17,7 +17,8 @@ void set_schema(Fields& fields, std::string_view field, const Json& schema, Gene
 // The parts of a named schema, which stand at `place`; `why_needed`: what is told where there is none.
 void read_named_schema(Fields& fields, const std::string& place, Fields& parts, std::string_view why_needed,
                        GenerationCall& call) {
-  parts.accept_inert({"strict", "description"});  // a schema is always kept to
+  parts.inert_boolean("strict");  // a schema is always kept to
+  parts.inert_text("description");
   const Json* const schema = parts.any("schema");
   if (schema == nullptr) return parts.fail("schema", why_needed);
   set_schema(fields, place + ".schema", *schema, call);

@@ -10,7 +10,9 @@ void MessageReader::read_item(const std::string& place, const Json& item) {
   const Json* const given = item.find("type");
   const std::string type = given == nullptr || given->is_null() ? "message" : text_member(item, "type");
   Fields inner(item, place + ".");
-  inner.accept_inert({"type", "id", "status"});
+  (void)inner.any("type");
+  inner.inert_text("id");
+  inner.inert_choice("status", {"in_progress", "completed", "incomplete"});
   if (type == "message") {
     read_message_item(inner);
   } else if (type == "reasoning") {
@@ -33,7 +35,7 @@ Json& MessageReader::answer_message(bool begins) {
 }
 
 void MessageReader::read_message_item(Fields& inner) {
-  inner.accept_inert({"phase"});
+  inner.inert_choice("phase", {"commentary", "final_answer"});
   std::string role;
   inner.text("role", role);
   if (role != "user" && role != "assistant" && role != "system" && role != "developer")
@@ -53,7 +55,8 @@ void MessageReader::read_message_item(Fields& inner) {
 }
 
 void MessageReader::read_reasoning_item(Fields& inner) {
-  inner.accept_inert({"summary", "encrypted_content"});
+  (void)inner.array("summary");
+  inner.inert_text("encrypted_content");
   const Json* const content = inner.any("content");
   if (content == nullptr) return;
   if (auto text = content_text(inner, "content", *content, {"reasoning_text"}); text && !text->empty())

@@ -64,7 +64,12 @@ void MessageReader::read(const std::string& place, const Json& message) {
 
 bool MessageReader::check_keys(const std::string& place, const Json& message, const std::string& role) {
   for (const auto& [key, value] : message.as_object()) {
-    if (is_nothing(value) || is_one_of(key, {"role", "content", "name", "refusal"})) continue;
+    if (is_nothing(value) || is_one_of(key, {"role", "content"})) continue;
+    if (is_one_of(key, {"name", "refusal", "tool_name"}) && !value.is_string()) {
+      fail(place + "." + key, fmt::format("got {}, expected a string", kind_of(value)));
+      return false;
+    }
+    if (is_one_of(key, {"name", "refusal"})) continue;
     if (role == "assistant" && is_one_of(key, {"tool_calls", "reasoning_content", "reasoning", "thinking"})) continue;
     if (role == "tool" && is_one_of(key, {"tool_call_id", "tool_name"})) continue;
     const bool is_planned = is_one_of(key, {"images", "audio", "function_call"});
@@ -189,6 +194,7 @@ void MessageReader::read_blocks(const std::string& place, const std::string& rol
     const Json& block = blocks.as_array()[i];
     const std::string type = text_member(block, "type"), at = fmt::format("{}[{}]", place, i);
     const bool is_answer = role == "assistant";
+    read_cache_control(fields_, at, block);
     if (type == "tool_result" && role == "user") {
       read_result_block(at, block);
     } else if (type == "tool_use" && is_answer) {

@@ -9,11 +9,12 @@ namespace {
 
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
 
-// Fields that OpenAI's clients send and that mean nothing to one model on one machine.
 void accept_openai_inert(Fields& fields) {
   fields.only("store", Json(false), "answers are not kept here: only false is supported");
-  fields.accept_inert({"user", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
-                       "prompt_cache_retention", "verbosity"});
+  read_openai_metadata(fields);
+  fields.mark_inert("metadata");
+  read_verbosity(fields);
+  read_openai_inert(fields);
 }
 
 void read_stream(Fields& fields, GenerationCall& call) {
@@ -23,7 +24,7 @@ void read_stream(Fields& fields, GenerationCall& call) {
   if (!call.is_stream) return fields.fail("stream_options", "is allowed with stream only");
   Fields inner(*options, "stream_options.");
   inner.boolean("include_usage", call.includes_usage);
-  inner.accept_inert({"include_obfuscation"});
+  read_obfuscation(inner);
   fields.finish_inner(inner);
 }
 

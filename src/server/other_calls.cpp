@@ -61,6 +61,26 @@ void read_ollama_format(Fields& fields, GenerationCall& call) {
   set_form(fields, "format", {GrammarSpec::Kind::json_schema, format->dump()}, call);
 }
 
+// How long the model should stay loaded: "5m", or seconds.
+void read_keep_alive(Fields& fields) {
+  const Json* const time = fields.any("keep_alive");
+  fields.mark_inert("keep_alive");
+  if (time != nullptr && !time->is_string() && !time->is_number())
+    fields.fail("keep_alive", fmt::format("got {}, expected a string or a number", kind_of(*time)));
+}
+
+void read_anthropic_inert(Fields& fields) {
+  const Json* const metadata = fields.object("metadata");
+  fields.mark_inert("metadata");
+  if (metadata != nullptr) {
+    Fields inner(*metadata, "metadata.");
+    inner.inert_text("user_id");
+    fields.finish_inner(inner);
+  }
+  fields.inert_choice("service_tier", {"auto", "standard_only"});
+  fields.inert_text("inference_geo");
+}
+
 void read_ollama_common(Fields& fields, const CallLimits& limits, GenerationCall& call) {
   fields.text("model", call.model);
   call.is_stream = true;
@@ -68,7 +88,7 @@ void read_ollama_common(Fields& fields, const CallLimits& limits, GenerationCall
   read_ollama_options(fields, limits, call.request);
   read_ollama_format(fields, call);
   read_think(fields, call);
-  fields.accept_inert({"keep_alive"});
+  read_keep_alive(fields);
   fields.unsupported("logprobs");
   fields.unsupported("top_logprobs");
 }
@@ -87,7 +107,7 @@ ApiResult<GenerationCall> parse_anthropic(const Json& body, const CallLimits&) {
   fields.real("temperature", 0, 1, request.sampling.temp);
   fields.real("top_p", 0, 1, request.sampling.top_p);
   fields.integer("top_k", 0, int64_t{1} << 30, request.sampling.top_k);
-  fields.accept_inert({"metadata", "service_tier", "inference_geo"});
+  read_anthropic_inert(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   return call;
 }

@@ -7,7 +7,6 @@ namespace tamis::server {
 namespace {
 
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
-constexpr size_t kMaxMetadata = 16;
 
 // 0.8, not what a float makes of it.
 Json shortest(float value) { return Json::parse(fmt::format("{}", value)).value_or(Json()); }
@@ -44,7 +43,7 @@ void read_text(Fields& fields, GenerationCall& call) {
   const Json* const text = fields.object("text");
   if (text == nullptr) return;
   Fields inner(*text, "text.");
-  inner.accept_inert({"verbosity"});
+  read_verbosity(inner);
   if (const Json* const format = inner.object("format"); format != nullptr) read_text_format(fields, *format, call);
   fields.finish_inner(inner);
 }
@@ -63,15 +62,6 @@ void read_include(Fields& fields, GenerateRequest& request) {
   if (fields.integer("top_logprobs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs) &&
       request.n_top_logprobs > 0)
     request.has_logprobs = true;
-}
-
-void read_metadata(Fields& fields) {
-  const Json* const metadata = fields.object("metadata");
-  if (metadata == nullptr) return;
-  if (metadata->as_object().size() > kMaxMetadata)
-    return fields.fail("metadata", fmt::format("at most {} are allowed", kMaxMetadata));
-  for (const auto& [name, value] : metadata->as_object())
-    if (!value.is_string()) return fields.fail("metadata", fmt::format("got {}, expected strings", kind_of(value)));
 }
 
 // What would need an earlier response, or a place to keep this one.
@@ -98,18 +88,18 @@ ApiResult<GenerationCall> parse_response(const Json& body, const CallLimits& lim
   fields.boolean("stream", call.is_stream);
   if (const Json* const options = fields.object("stream_options"); options != nullptr) {
     Fields inner(*options, "stream_options.");
-    inner.accept_inert({"include_obfuscation"});
+    read_obfuscation(inner);
     fields.finish_inner(inner);
   }
   fields.integer("max_output_tokens", 1, kMaxTokens, request.n_predict);
   read_sampling(fields, limits, request);
   read_include(fields, request);
   read_text(fields, call);
-  read_metadata(fields);
+  read_openai_metadata(fields);
   refuse_what_is_not_kept(fields);
   read_response_tools(fields, call);
   read_response_reasoning(fields, call);
-  fields.accept_inert({"user", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"});
+  read_openai_inert(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
   call.repeated.set("temperature", shortest(request.sampling.temp)).set("top_p", shortest(request.sampling.top_p));
   for (const std::string_view name : {"instructions", "max_output_tokens", "metadata", "text", "tools", "tool_choice",

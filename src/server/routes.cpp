@@ -70,7 +70,7 @@ ApiResult<std::string> parse_show(const Json& body) {
   std::string name;
   fields.text("model", name);
   fields.text("name", name);
-  fields.accept_inert({"verbose"});
+  fields.inert_boolean("verbose");
   TAMIS_API_TRY_STATUS(fields.finish());
   return name;
 }

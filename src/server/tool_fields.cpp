@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "server/call_fields.h"
+
 namespace tamis::server {
 namespace {
 
@@ -66,7 +68,7 @@ void read_function_tools(Fields& fields, GenerationCall& call) {
       outer.fail("function", "expected an object");
     } else {
       Fields inner(*function, place + ".function.");
-      inner.accept_inert({"strict"});  // held to its schema where a call is required
+      inner.inert_boolean("strict");  // held to its schema where a call is required
       add_tool(inner, "parameters", call);
       outer.finish_inner(inner);
     }
@@ -138,7 +140,8 @@ void read_response_tools(Fields& fields, GenerationCall& call) {
     if (type != "function")
       inner.fail("type", fmt::format(R"(got "{}": only tools of the client's own ("function") are supported)",
                                      escape_for_display(type)));
-    inner.accept_inert({"type", "strict"});  // held to its schema where a call is required
+    (void)inner.any("type");
+    inner.inert_boolean("strict");  // held to its schema where a call is required
     add_tool(inner, "parameters", call);
     fields.finish_inner(inner);
   }
@@ -155,7 +158,9 @@ void read_anthropic_tools(Fields& fields, GenerationCall& call) {
     if (!tool.is_object()) return fields.fail(place, fmt::format("got {}, expected an object", kind_of(tool)));
     Fields inner(tool, place + ".");
     inner.only("type", "custom", "only tools of the client's own are supported");
-    inner.accept_inert({"cache_control", "strict", "eager_input_streaming"});
+    (void)inner.any("cache_control");
+    read_cache_control(fields, place, tool);
+    for (const std::string_view name : {"strict", "eager_input_streaming"}) inner.inert_boolean(name);
     add_tool(inner, "input_schema", call);
     fields.finish_inner(inner);
   }
@@ -189,7 +194,7 @@ void read_anthropic_thinking(Fields& fields, GenerationCall& call) {
   if (!is_on && type != "disabled") inner.fail("type", R"(expected "enabled", "adaptive" or "disabled")");
   inner.integer("budget_tokens", 1, kMaxBudget, call.reasoning_budget);
   if (type == "disabled" && call.reasoning_budget >= 0) inner.fail("budget_tokens", "is allowed with enabled only");
-  inner.accept_inert({"display"});
+  inner.inert_choice("display", {"summarized", "omitted"});
   fields.finish_inner(inner);
   set_thinking(call, is_on);
 }
@@ -211,7 +216,8 @@ void read_response_reasoning(Fields& fields, GenerationCall& call) {
   Fields inner(*reasoning, "reasoning.");
   std::string effort;
   if (inner.text("effort", effort)) set_effort(effort, call);
-  inner.accept_inert({"summary", "generate_summary"});  // reasoning comes whole
+  for (const std::string_view name : {"summary", "generate_summary"})  // reasoning comes whole
+    inner.inert_choice(name, {"auto", "concise", "detailed"});
   fields.finish_inner(inner);
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -90,11 +91,27 @@ class Body {
     } else if (main == Json("string")) {
       expect_taken(path, Json("x"));
       expect_refused(path, Json(1));
+      if (const Json* const most = field.find("maxLength")) check_length(static_cast<size_t>(most->as_int()), path);
     } else if (!main.is_null() || field.find("anyOf") != nullptr) {
-      expect_refused(path, Json(1.5));
+      expect_refused(path, takes_numbers(field) ? Json::array() : Json(1.5));
     }
     if (const Json* const examples = field.find("examples"))
       for (const Json& example : examples->as_array()) expect_taken(path, example);
+  }
+
+  static bool takes_numbers(const Json& field) {
+    const Json* const either = field.find("anyOf");
+    return either != nullptr && std::ranges::any_of(either->as_array(), [](const Json& one) {
+             return one.find("type") != nullptr && *one.find("type") == Json("number");
+           });
+  }
+
+  // Characters, not bytes.
+  void check_length(size_t n_most, const std::string& path) {
+    std::string text;
+    for (size_t i = 0; i < n_most; ++i) text += "é";
+    expect_taken(path, Json(text));
+    expect_refused(path, Json(text + "x"));
   }
 
   void check_number(const Json& field, const Json& minimum, const std::string& path) {

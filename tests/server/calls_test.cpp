@@ -28,6 +28,7 @@ constexpr Endpoint kText{"text", parse_text_completion, R"("prompt":"hi")"};
 constexpr Endpoint kNative{"native", parse_native_completion, R"("prompt":"hi")"};
 constexpr Endpoint kAnthropic{"anthropic", parse_anthropic,
                               R"("max_tokens":5,"messages":[{"role":"user","content":"hi"}])"};
+constexpr Endpoint kResponse{"response", parse_response, R"("input":"hi")"};
 constexpr Endpoint kOllamaChat{"ollama chat", parse_ollama_chat, R"("messages":[{"role":"user","content":"hi"}])"};
 constexpr Endpoint kOllama{"ollama", parse_ollama_generate, R"("prompt":"hi")"};
 
@@ -314,6 +315,83 @@ TEST(Calls, BodiesAreJsonObjects) {  // promise 10
   }
   EXPECT_NE(parse_body("{\"a\":tru}").error().message.find("byte 9"), std::string::npos)
       << parse_body("{\"a\":tru}").error().message;
+}
+
+// What changes nothing has its documented type all the same.
+TEST(Calls, FieldsWithoutEffectHaveTheirTypes) {
+  struct Row {
+    const Endpoint& endpoint;
+    std::string name, good, bad;
+    std::string at = "";  // the field named; "": `name`
+  };
+  const std::string longest(64, 'x'), pairs16 = [] {
+    std::string out;
+    for (int i = 0; i < 16; ++i) out += fmt::format("{}\"{}\":\"v\"", i > 0 ? "," : "", i);
+    return out;
+  }();
+  const std::string text512(512, 'x');
+  std::vector<Row> rows = {
+      {kStream, "stream_options", R"({"include_obfuscation":false})", R"({"include_obfuscation":"no"})",
+       "stream_options.include_obfuscation"},
+      {kAnthropic, "service_tier", R"("standard_only")", R"("flex")"},
+      {kAnthropic, "inference_geo", R"("eu")", "1"},
+      {kAnthropic, "metadata", R"({"user_id":"x"})", R"({"user_id":1})", "metadata.user_id"},
+      {kAnthropic, "metadata", R"({"user_id":null})", R"({"other":"x"})", "metadata.other"},
+      {kAnthropic, "metadata", "{}", "\"x\""},
+      {kAnthropic, "thinking", R"({"type":"enabled","display":"omitted"})", R"({"type":"enabled","display":true})",
+       "thinking.display"},
+      {kAnthropic, "tools", R"([{"name":"a","strict":true,"cache_control":{"type":"ephemeral","ttl":"1h"}}])",
+       R"([{"name":"a","cache_control":{"type":"ephemeral","ttl":"2h"}}])", "tools[0].cache_control.ttl"},
+      {kAnthropic, "tools", R"([{"name":"a","eager_input_streaming":null,"cache_control":null}])",
+       R"([{"name":"a","eager_input_streaming":1}])", "tools[0].eager_input_streaming"},
+      {kAnthropic, "system", R"([{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}])",
+       R"([{"type":"text","text":"s","cache_control":{"type":"lasting"}}])", "system[0].cache_control.type"},
+      {kAnthropic, "messages", R"([{"role":"user","content":[{"type":"text","text":"s","cache_control":null}]}])",
+       R"([{"role":"user","content":[{"type":"text","text":"s","cache_control":5}]}])",
+       "messages[0].content[0].cache_control"},
+      {kChat, "messages", R"([{"role":"user","content":"x","name":"n"}])",
+       R"([{"role":"user","content":"x","name":1}])", "messages[0].name"},
+      {kChat, "tools", R"([{"type":"function","function":{"name":"a","strict":false}}])",
+       R"([{"type":"function","function":{"name":"a","strict":"no"}}])", "tools[0].function.strict"},
+      {kChat, "response_format",
+       R"({"type":"json_schema","json_schema":{"schema":{},"strict":true,"description":"d"}})",
+       R"({"type":"json_schema","json_schema":{"schema":{},"strict":1}})", "response_format.json_schema.strict"},
+      {kOllama, "keep_alive", "\"5m\"", "[]"},
+      {kOllama, "keep_alive", "-1", "true"},
+      {kResponse, "text", R"({"verbosity":"low"})", R"({"verbosity":"most"})", "text.verbosity"},
+      {kResponse, "reasoning", R"({"summary":"auto"})", R"({"summary":["auto"]})", "reasoning.summary"},
+      {kResponse, "input", R"([{"role":"user","content":"x","id":"m","status":"completed"}])",
+       R"([{"role":"user","content":"x","id":"m","status":"done"}])", "input[0].status"},
+      {kResponse, "input", R"([{"role":"user","content":"x","phase":"commentary"}])",
+       R"([{"role":"user","content":"x","id":7}])", "input[0].id"},
+  };
+  for (const Endpoint* const each : {&kChat, &kText, &kResponse}) {
+    const Endpoint& endpoint = *each;
+    for (const char* const name : {"user", "prompt_cache_key"}) {
+      rows.push_back({endpoint, name, "\"u\"", "1"});
+      rows.push_back({endpoint, name, "null", "{}"});
+    }
+    rows.push_back({endpoint, "safety_identifier", '"' + longest + '"', '"' + longest + "x\""});
+    rows.push_back({endpoint, "safety_identifier", "\"\"", "[]"});
+    rows.push_back({endpoint, "service_tier", R"("auto")", R"("first")"});
+    rows.push_back({endpoint, "service_tier", R"("priority")", "1"});
+    rows.push_back({endpoint, "prompt_cache_retention", R"("24h")", R"("25h")"});
+    rows.push_back({endpoint, "prompt_cache_retention", R"("in_memory")", "true"});
+    rows.push_back({endpoint, "metadata", "{" + pairs16 + "}", "{" + pairs16 + R"(,"16":"v"})"});
+    rows.push_back({endpoint, "metadata", fmt::format(R"({{"{}":"{}"}})", longest, text512), R"({"a":1})"});
+    rows.push_back({endpoint, "metadata", "{}", fmt::format(R"({{"a":"{}x"}})", text512)});
+    rows.push_back({endpoint, "metadata", "null", fmt::format(R"({{"{}x":"a"}})", longest)});
+    if (each == &kResponse) continue;
+    rows.push_back({endpoint, "verbosity", R"("high")", R"("loud")"});
+  }
+  for (const Row& row : rows) {
+    const auto good = call(row.endpoint, with(row.endpoint, row.name, row.good));
+    EXPECT_TRUE(good) << row.endpoint.name << " " << row.good << ": " << good.error().message;
+    const auto bad = call(row.endpoint, with(row.endpoint, row.name, row.bad));
+    ASSERT_FALSE(bad) << row.endpoint.name << " " << row.name << " " << row.bad;
+    EXPECT_EQ(bad.error().status, 400);
+    EXPECT_EQ(bad.error().param, row.at.empty() ? row.name : row.at) << bad.error().message;
+  }
 }
 
 TEST(Calls, MissingFieldsAreNamed) {
