@@ -14,7 +14,8 @@ constexpr size_t kEvictedKept = 16384;  // hashes remembered to tell why somethi
 }  // namespace
 
 std::string_view cache_miss_name(CacheMiss miss) {
-  constexpr std::string_view kNames[] = {"none", "unknown", "diverged", "evicted"};
+  constexpr std::string_view kNames[] = {"none", "unknown", "diverged", "evicted", "bypassed"};
+  static_assert(std::size(kNames) == kNCacheMisses);
   return kNames[static_cast<size_t>(miss)];
 }
 

@@ -31,8 +31,9 @@ enum class CacheMiss : uint8_t {
   unknown,   // its beginning was never stored (or not under this salt)
   diverged,  // its beginning was found; what follows was never stored
   evicted,   // what follows was stored once, and gave way to something else
+  bypassed,  // it was not looked for: all of the prompt had to be computed
 };
-inline constexpr size_t kNCacheMisses = 4;
+inline constexpr size_t kNCacheMisses = 5;
 std::string_view cache_miss_name(CacheMiss miss);
 
 class PrefixCache {

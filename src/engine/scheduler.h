@@ -59,17 +59,28 @@ struct GenerateRequest {
   // Set: nothing is generated; the listener hears the prompt's embedding instead. All of the prompt is computed then,
   // whatever pages are stored.
   std::optional<Pooling> pooling;
+  // The listener hears how probable the prompt's own tokens are (n_top_logprobs beside each). All of the prompt is
+  // computed then, too.
+  bool scores_prompt = false;
   std::string tenant;             // whose share this is taken from, an API key's id, say; "" is one like any other
   int32_t priority = 0;           // larger is sooner, among requests of one tenant; waiting raises it, see
                                   // SchedulerOptions::aging_seconds
   std::string cache_salt;         // stored pages are shared only among requests of one salt
   std::optional<uint32_t> slot;   // a name that SequenceInfo tells; no more
   double time_limit_seconds = 0;  // from submit; then it ends as it is, or is refused while it waits; 0 = none
+
+  bool needs_whole_prompt() const { return pooling.has_value() || scores_prompt; }
 };
 
 struct TokenLogprob {
   TokenId id = kNoToken;
   float logprob = 0;  // natural logarithm, of the model's own distribution: before bias, penalties and temperature
+};
+
+// How probable a token is, and which ones are most probable in its place.
+struct TokenScore {
+  TokenLogprob logprob;
+  std::vector<TokenLogprob> top;  // most probable first
 };
 
 // One chosen token. The views hold during the call.
@@ -90,6 +101,7 @@ struct ChoiceEnd {
   std::string_view stop_string;  // that matched; "" when none did
   uint64_t seed = 0;             // that it was drawn with
   size_t n_tokens = 0;           // chosen, the end-of-generation token not counted
+  TokenScore end_token{};        // of an end-of-generation token that was chosen; id kNoToken: none, or not asked for
 };
 
 // Why a request was refused.
@@ -134,6 +146,9 @@ class GenerateListener {
   virtual void on_choice_end(const ChoiceEnd& event) = 0;
   // For a request with pooling, before its choice ends: [n_embd], of length 1, the same bits whatever else is computed.
   virtual void on_embedding(std::span<const float> values) { (void)values; }
+  // For a request with scores_prompt, before any token: how probable the prompt's tokens are from the second one on,
+  // each after all before it, the same bits whatever else is computed; each token once, in order, several at a time.
+  virtual void on_prompt_scores(std::span<const TokenScore> scores) { (void)scores; }
   // Once a request, last: all choices have ended, or it failed.
   virtual void on_end(const RequestReport& report) = 0;
   // After each step that took in a part of the prompt: tokens done, of them from stored pages.

@@ -113,6 +113,13 @@ class Scheduler::Loop {
   void step();
   void begin_masks();
   Result<std::vector<float>> forward(std::span<Sequence* const> sequences);
+  // Whose a row of logits is: a prompt's that is scored, at that position of it; null: a token is chosen from it.
+  struct LogitsRow {
+    Sequence* scored = nullptr;
+    size_t position = 0;
+  };
+  Status score_rows(std::span<const LogitsRow> users, std::span<const float> logits, std::vector<float>& kept);
+  bool tell_scores(Sequence& sequence);
   void keep_hidden(std::span<Sequence* const> sequences, TensorView states);
   void compute_apart();
   void finish_step(std::span<Sequence* const> sequences, std::span<const float> logits);

@@ -169,7 +169,7 @@ void Scheduler::Loop::take_up() {
   }
   while (Request* const request = next_waiting()) {
     if (is_held_up(*request) || n_open + request->n_open > options_.max_seqs) return;
-    if (options_.has_prefix_cache && !request->params.pooling && !request->choices.front()->chain)
+    if (options_.has_prefix_cache && !request->params.needs_whole_prompt() && !request->choices.front()->chain)
       for (const auto& choice : request->choices) choice->chain.emplace(stored_, request->params.cache_salt);
     if (!fits(*request)) return;
     n_open += request->n_open;
@@ -343,7 +343,9 @@ void Scheduler::Loop::add_prompts(uint32_t n_tokens) {
     if (!request.has_computed) {
       request.has_computed = true;
       const std::span<const TokenId> block = sequence->next_block();
-      request.report.miss = !sequence->chain || block.empty() ? CacheMiss::none : sequence->chain->miss(block);
+      request.report.miss = request.params.needs_whole_prompt() ? CacheMiss::bypassed
+                            : !sequence->chain || block.empty() ? CacheMiss::none
+                                                                : sequence->chain->miss(block);
       ++now_.n_misses_by[static_cast<size_t>(request.report.miss)];
     }
     sequence->n_in_step = n;

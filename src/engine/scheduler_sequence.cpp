@@ -2,6 +2,7 @@
 #include "engine/scheduler_sequence.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <new>
 
@@ -93,13 +94,14 @@ void ScheduledSequence::choose(std::span<const float> logits) {
   sampler_.accept(*id);
   chosen_.id = *id;
   chosen_.is_end_of_text = tokenizer_.is_end_of_generation(*id);
+  if (request.params.has_logprobs || request.params.n_top_logprobs > 0)
+    chosen_.score = score_token(logits, *id, request.params.n_top_logprobs);
   if (chosen_.is_end_of_text) return;
   chosen_.status = follow_form(*id);
   if (!chosen_.status) return;
   tokens.push_back(*id);
   ++n_chosen;
   chosen_.text = matcher_.push(text_of(*id));
-  if (request.params.has_logprobs || request.params.n_top_logprobs > 0) note_logprobs(logits);
 }
 
 // What became certain of the answer's text with a token.
@@ -124,15 +126,26 @@ Status ScheduledSequence::follow_form(TokenId id) {
   return {};
 }
 
-void ScheduledSequence::note_logprobs(std::span<const float> logits) {
+TokenScore score_token(std::span<const float> logits, TokenId id, uint32_t n_top) {
   const double log_sum = log_sum_exp(logits);
-  const auto logprob = [&](TokenId id) -> TokenLogprob {
-    return {id, static_cast<float>(logits[static_cast<size_t>(id)] - log_sum)};
+  const auto logprob = [&](TokenId of) -> TokenLogprob {
+    return {of, static_cast<float>(logits[static_cast<size_t>(of)] - log_sum)};
   };
-  chosen_.logprob = logprob(chosen_.id);
-  if (request.params.n_top_logprobs == 0) return;
-  for (const Candidate& candidate : top_k_candidates(logits, request.params.n_top_logprobs))
-    chosen_.top.push_back(logprob(candidate.id));
+  TokenScore score{.logprob = logprob(id), .top = {}};
+  if (n_top == 0 || std::isnan(log_sum)) return score;
+  for (const Candidate& candidate : top_k_candidates(logits, n_top)) score.top.push_back(logprob(candidate.id));
+  return score;
+}
+
+bool ScheduledSequence::wants_score(size_t position) const {
+  const GenerateRequest& params = request.params;
+  return params.scores_prompt && choice_idx == 0 && position >= n_scored_ && position + 1 < params.prompt.size();
+}
+
+void ScheduledSequence::take_score(size_t position, TokenScore score) {
+  if (position != n_scored_) return;
+  scores.push_back(std::move(score));
+  ++n_scored_;
 }
 
 void ScheduledSequence::make_guess() {

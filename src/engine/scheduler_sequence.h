@@ -46,8 +46,7 @@ class ScheduledSequence {
     bool is_end_of_text = false;  // `id` ends the answer and is no part of it
     bool is_complete = false;     // nothing may follow `id`
     std::string text;
-    TokenLogprob logprob;
-    std::vector<TokenLogprob> top;
+    TokenScore score;
   };
   // Whether a grammar decides what comes next.
   bool wants_mask() const { return grammar_ && !is_mask_ready_ && !(reasoning_ && reasoning_->is_open()); }
@@ -106,13 +105,18 @@ class ScheduledSequence {
   DraftState draft;
   std::vector<TokenId> guess;          // of what follows `tokens`, as far as it has not turned out wrong
   std::optional<PooledStates> pooled;  // of a prompt that becomes an embedding
+  // Whether the logits at a position are wanted for how probable the prompt's next token is.
+  bool wants_score(size_t position) const;
+  // How probable the token behind `position` is, from the logits there. A position that came before is passed over:
+  // a prompt may be computed again.
+  void take_score(size_t position, TokenScore score);
+  std::vector<TokenScore> scores;  // of the prompt's tokens, those not told yet
 
  private:
   ScheduledSequence(ScheduledRequest& of, uint32_t choice, SamplerChain sampler, const Engine& engine, KvCache own);
   Result<std::span<const float>> allowed(std::span<const float> logits);
   Status follow_form(TokenId id);
   std::string text_of(TokenId id);
-  void note_logprobs(std::span<const float> logits);
 
   const Tokenizer& tokenizer_;
   SamplerChain sampler_;
@@ -120,6 +124,7 @@ class ScheduledSequence {
   DraftRecord record_;
   size_t n_agreeing_ = 0;  // how good the guess looks
   size_t n_followed_ = 0;  // tokens of it that were chosen since
+  size_t n_scored_ = 0;    // tokens of the prompt
   StreamDecoder decoder_;
   StopMatcher matcher_;
   std::optional<GrammarMatcher> grammar_;
@@ -146,6 +151,10 @@ struct ScheduledRequest {
   bool has_computed = false;    // some of its prompt, so that what is missing from the stored pages is known
   RequestReport report;
 };
+
+// How probable logits [n_vocab] make `id`, and the n_top most probable tokens. Natural logarithms; the first is not a
+// number where the logits are none.
+TokenScore score_token(std::span<const float> logits, TokenId id, uint32_t n_top);
 
 // Whether a goes before b when pages are short.
 bool is_more_important(const ScheduledSequence& a, const ScheduledSequence& b);

@@ -1,7 +1,10 @@
 // Computing a step, drawing the next tokens, telling the listeners, and what ends.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
+#include "engine/perplexity.h"
 #include "engine/scheduler_loop.h"
 
 namespace tamis {
@@ -66,13 +69,17 @@ Result<std::vector<float>> Scheduler::Loop::forward(std::span<Sequence* const> s
     std::vector<TokenId> tokens;
     std::vector<KvSlot> slots;
     std::vector<uint32_t> rows;
+    std::vector<LogitsRow> users;  // of the rows
     for (Sequence* const sequence : sequences) {
       const uint32_t begin = sequence->n_computed();
       for (uint32_t i = 0; i < sequence->n_in_step; ++i) {
         const size_t at = begin + i, n_known = sequence->tokens.size();
         tokens.push_back(at < n_known ? sequence->tokens[at] : sequence->guess[at - n_known]);
         slots.push_back({&sequence->cache, begin + i});
-        if (at + 1 >= n_known) rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
+        const bool is_scored = sequence->wants_score(at);
+        if (at + 1 < n_known && !is_scored) continue;
+        rows.push_back(static_cast<uint32_t>(tokens.size() - 1));
+        users.push_back({is_scored ? sequence : nullptr, at});
       }
     }
     const bool keeps_hidden =
@@ -83,11 +90,40 @@ Result<std::vector<float>> Scheduler::Loop::forward(std::span<Sequence* const> s
         if (name == "output_norm" && states.n_rows == tokens.size()) keep_hidden(sequences, states);
       };
     }
-    return engine_->forward({.tokens = tokens, .slots = slots, .logits_rows = rows, .keeps_all_rows = keeps_hidden},
-                            probe);
+    Batch batch{.tokens = tokens, .slots = slots, .logits_rows = rows, .keeps_all_rows = keeps_hidden};
+    if (std::ranges::none_of(users, [](const LogitsRow& user) { return user.scored != nullptr; }))
+      return engine_->forward(batch, probe);
+    std::vector<float> kept;
+    batch.on_logits = [&](size_t first_row, std::span<const float> logits) {
+      return score_rows(std::span(users).subspan(first_row), logits, kept);
+    };
+    TAMIS_TRY(const auto none, engine_->forward(batch, probe));
+    return kept;
   } catch (const std::bad_alloc&) {  // not past step(), which has masks made meanwhile
     return fail(ErrorCode::out_of_memory, "no memory for a step");
   }
+}
+
+// What rows of logits, those of the first `users`, say of prompts' tokens; those from which a token will be chosen are
+// added to `kept`.
+Status Scheduler::Loop::score_rows(std::span<const LogitsRow> users, std::span<const float> logits,
+                                   std::vector<float>& kept) {
+  const size_t n_vocab = engine_->model().n_vocab(), n = logits.size() / n_vocab;
+  std::vector<TokenScore> scores(n);
+  TAMIS_TRY_STATUS(for_rows(options_.pool, n, [&](size_t i) {
+    if (users[i].scored == nullptr) return;
+    const GenerateRequest& params = users[i].scored->request.params;
+    scores[i] =
+        score_token(logits.subspan(i * n_vocab, n_vocab), params.prompt[users[i].position + 1], params.n_top_logprobs);
+  }));
+  for (size_t i = 0; i < n; ++i) {
+    const std::span<const float> row = logits.subspan(i * n_vocab, n_vocab);
+    if (users[i].scored == nullptr)
+      kept.insert(kept.end(), row.begin(), row.end());
+    else
+      users[i].scored->take_score(users[i].position, std::move(scores[i]));
+  }
+  return {};
 }
 
 // Notes the final hidden states of prompts that become embeddings. Some may come again: after a pause, or when the step
@@ -119,8 +155,10 @@ void Scheduler::Loop::compute_apart() {
 void Scheduler::Loop::finish_step(std::span<Sequence* const> sequences, std::span<const float> logits) {
   const size_t n_vocab = engine_->model().n_vocab();
   choosing_.clear();
+  std::vector<Request*> broken;
   for (Sequence* const sequence : sequences) {
     note_computed(*sequence);
+    if (!tell_scores(*sequence)) broken.push_back(&sequence->request);
     if (sequence->n_left() > 0) continue;
     const size_t n_logits = n_vocab * (1 + sequence->n_guessed);
     const std::span<const float> row = logits.first(n_logits);
@@ -139,8 +177,12 @@ void Scheduler::Loop::finish_step(std::span<Sequence* const> sequences, std::spa
       choosing_.push_back({&other, row});
     }
   }
+  for (Request* const request : broken)
+    fail_request(*request, {ErrorCode::internal, "logits are not numbers (NaN or +inf): the model's weights are broken",
+                            nullptr});
   // Nothing is drawn for who wants no token.
   for (const auto& [sequence, row] : choosing_) {
+    if (sequence->state == State::ended) continue;
     if (sequence->pooled) {
       sequence->request.listener->on_embedding(sequence->pooled->values());
       end_choice(*sequence, GenerationEnd::token_limit);
@@ -191,6 +233,15 @@ void Scheduler::Loop::note_computed(Sequence& sequence) {
     request.listener->on_prompt(sequence.n_computed(), request.report.n_cached, request.report.n_prompt);
 }
 
+// False: the model computes no probabilities.
+bool Scheduler::Loop::tell_scores(Sequence& sequence) {
+  const std::vector<TokenScore> scores = std::exchange(sequence.scores, {});
+  if (std::ranges::any_of(scores, [](const TokenScore& score) { return std::isnan(score.logprob.logprob); }))
+    return false;
+  if (!scores.empty()) sequence.request.listener->on_prompt_scores(scores);
+  return true;
+}
+
 void Scheduler::Loop::choose_all() {
   const auto choose = [this](size_t begin, size_t end) {
     const size_t n_vocab = engine_->model().n_vocab();
@@ -225,8 +276,8 @@ void Scheduler::Loop::emit(Sequence& sequence) {
   request.listener->on_token({.choice_idx = sequence.choice_idx,
                               .id = chosen.id,
                               .text = chosen.text,
-                              .logprob = chosen.logprob,
-                              .top = chosen.top});
+                              .logprob = chosen.score.logprob,
+                              .top = chosen.score.top});
   if (sequence.is_stopped()) {
     end_choice(sequence, GenerationEnd::stop_string);
   } else if (chosen.is_complete) {
@@ -257,12 +308,14 @@ void Scheduler::Loop::end_choice(Sequence& sequence, GenerationEnd end) {
   forget(sequence);
   if (end != GenerationEnd::cancelled && !sequence.pooled)
     move_average(mean_answer_, static_cast<double>(sequence.n_chosen));
+  const TokenScore end_token = sequence.chosen().is_end_of_text ? sequence.chosen().score : TokenScore();
   request.listener->on_choice_end({.choice_idx = sequence.choice_idx,
                                    .end = end,
                                    .text = text,
                                    .stop_string = sequence.stop_string(),
                                    .seed = sequence.seed(),
-                                   .n_tokens = sequence.n_chosen});
+                                   .n_tokens = sequence.n_chosen,
+                                   .end_token = end_token});
   if (--request.n_open == 0) end_request(request, nullptr);
 }
 

@@ -10,6 +10,9 @@
 namespace tamis {
 namespace {
 
+// Rows of logits computed together for who takes them piece by piece.
+constexpr size_t kRowsOfLogits = 32;
+
 // One forward pass: the buffers of its intermediates and the steps in order.
 class Pass {
  public:
@@ -197,15 +200,21 @@ Result<std::vector<float>> Pass::logits() {
   if (n == 0) return std::vector<float>();
   backend_.rms_norm(x_, model_.output_norm.data(), hyper_.norm_eps, normed_);
   if (!batch_.keeps_all_rows) show("output_norm", -1, normed_);
-  TAMIS_TRY(const Buffer buffer, backend_.alloc(n * hyper_.n_vocab));
-  const TensorView out = buffer.view(n, hyper_.n_vocab);
+  const size_t n_together = batch_.on_logits ? std::min(n, kRowsOfLogits) : n;
+  TAMIS_TRY(const Buffer buffer, backend_.alloc(n_together * hyper_.n_vocab));
   const OwnedLinear& output = model_.output.weight != nullptr ? model_.output : model_.token_embd;
-  backend_.matmul(normed_, output.bound(), out);
-  if (hyper_.final_softcap > 0) backend_.softcap(out, hyper_.final_softcap);
-  show("logits", -1, out);
-  std::vector<float> values(out.size());
-  backend_.download(out, values);
-  return values;
+  std::vector<float> values(n_together * hyper_.n_vocab);
+  for (size_t first = 0; first < n; first += n_together) {
+    const size_t n_rows = std::min(n_together, n - first);
+    const TensorView out = buffer.view(n_rows, hyper_.n_vocab);
+    backend_.matmul(normed_.rows(first, n_rows), output.bound(), out);
+    if (hyper_.final_softcap > 0) backend_.softcap(out, hyper_.final_softcap);
+    show("logits", -1, out);
+    const std::span<float> rows = std::span(values).first(out.size());
+    backend_.download(out, rows);
+    if (batch_.on_logits) TAMIS_TRY_STATUS(batch_.on_logits(first, rows));
+  }
+  return batch_.on_logits ? std::vector<float>() : std::move(values);
 }
 
 Result<std::vector<float>> Pass::run() {

@@ -20,6 +20,9 @@ struct Batch {
   std::span<const uint32_t> logits_rows;  // indices into tokens, ascending: those whose next-token logits are wanted
   // The last layer's feed-forward and the final norm are computed for every token, for those who look at them.
   bool keeps_all_rows = false;
+  // Takes the logits piece by piece, so that they need not all be in memory: rows [n, n_vocab] of consecutive
+  // logits_rows, the first of them number first_row. Its error ends the step. Null: forward() returns them all.
+  std::function<Status(size_t first_row, std::span<const float> rows)> on_logits = nullptr;
 };
 
 // Called with named intermediates ("attn_norm", "q", "attn_out", "ffn_out", …; layer −1: model-wide) while they are
@@ -31,8 +34,8 @@ using ExpertProbe =
     std::function<void(uint32_t layer_idx, TensorView input, TensorView hidden, std::span<const ExpertRows> rows)>;
 
 // Runs the batch; caches are committed only when all went well. Returns logits [logits_rows.size(), n_vocab],
-// row-major, host memory. A row's bits do not depend on the rest of the batch. Errors: invalid_argument (token or
-// position out of range, gaps), out_of_memory, device.
+// row-major, host memory; nothing where on_logits takes them. A row's bits do not depend on the rest of the batch.
+// Errors: invalid_argument (token or position out of range, gaps), out_of_memory, device.
 Result<std::vector<float>> forward(const Model& model, Backend& backend, const Batch& batch,
                                    const Probe& probe = nullptr, const ExpertProbe& expert_probe = nullptr);
 

@@ -26,14 +26,22 @@ enum class Dialect : uint8_t {
   ollama_generate
 };
 
+// A prompt that is said again.
+struct Echo {
+  std::string text;
+  TokenId first_token = kNoToken;
+};
+
 // What every format may want to say.
 struct AnswerFacts {
   std::string id;       // 16 hexadecimal digits
   std::string model;    // its alias
   int64_t created = 0;  // Unix time, seconds
   std::shared_ptr<const Tokenizer> tokenizer;
-  size_t n_prompt = 0;
-  std::string echoed;  // text before every choice's
+  size_t n_prompt = 0;         // tokens
+  uint32_t n_choices = 1;      // of each prompt
+  std::vector<Echo> echoes;    // of each prompt, where it stands before its choices
+  bool scores_prompt = false;  // it and the end of a text have log-probabilities, too; with has_logprobs
   bool includes_usage = false, has_logprobs = false, returns_tokens = false;
   std::optional<uint32_t> slot;    // llama-server: its conversation, where those can be kept
   Json repeated = Json::object();  // fields of the request that the answer says again
@@ -56,7 +64,8 @@ struct AnswerEnd {
   std::vector<AnswerPiece> pieces;  // the last ones
   uint64_t seed = 0;
   size_t n_tokens = 0;
-  size_t n_calls = 0;  // of tools, whole ones
+  size_t n_calls = 0;    // of tools, whole ones
+  TokenScore end_token;  // as ChoiceEnd has it
 };
 
 struct AnswerCall {
@@ -89,6 +98,8 @@ class AnswerFormat {
   // A stream, in this order: begin (n_cached: tokens of the prompt that were not computed), then tokens and the ends of
   // choices, then end or failed. "" sends nothing.
   virtual std::string begin(size_t /*n_cached*/) { return ""; }
+  // With scores_prompt, before a token of that prompt's choices: its tokens from the second one on, several at a time.
+  virtual void prompt_scores(size_t /*prompt_idx*/, std::vector<TokenScore> /*scores*/) {}
   virtual std::string token(const AnswerToken& token) = 0;
   virtual std::string choice_end(const AnswerEnd& end) = 0;
   virtual std::string end(const RequestReport& report) = 0;

@@ -1,11 +1,13 @@
-// One request that generates: hears the scheduler's events on its thread, turns them into the dialect's bytes on the
-// input/output thread. Between scheduler and reply.
+// One call that generates: hears the scheduler's events on its thread, turns them into the dialect's bytes on the
+// input/output thread. Between scheduler and reply. Each of its prompts is a request of the scheduler, a few at a time;
+// where one fails, all end.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -17,64 +19,85 @@
 
 namespace tamis::server {
 
-class AnswerJob : public GenerateListener, public std::enable_shared_from_this<AnswerJob> {
+class AnswerJob : public std::enable_shared_from_this<AnswerJob> {
  public:
   struct Setup {
     std::shared_ptr<Reply> reply;
     std::unique_ptr<AnswerFormat> format;
     bool is_stream = false;
-    uint32_t n_choices = 1;
+    GenerateRequest request;                                        // of each prompt, all but the prompt
+    std::vector<std::vector<TokenId>> prompts;                      // at least one
+    size_t n_at_once = 1;                                           // of them
+    std::optional<std::chrono::steady_clock::time_point> deadline;  // of all together
+    std::weak_ptr<const ServedModel> model;
     std::shared_ptr<RequestFacts> facts;  // of the request, for the log
     std::shared_ptr<ModelMetrics> metrics;
     std::shared_ptr<const void> hold;  // on the model (model_shelf.h)
+    std::shared_ptr<void> held;        // the bytes of a large answer
     AnswerPlan plan;
     std::string id;  // of the request, which those of calls are made from
-    // Gets the tokens of the first choice, `prompt` first, when the answer ends; null: nobody wants them. Called by the
-    // step thread.
+    // Gets the tokens of the first choice, the only prompt first, when the answer ends; null: nobody wants them. Called
+    // by the step thread.
     std::function<void(std::vector<TokenId> tokens)> keep;
-    std::vector<TokenId> prompt;  // with keep
   };
   explicit AnswerJob(Setup setup);
 
-  void on_prompt(size_t n_done, size_t n_cached, size_t n_prompt) override;
-  void on_token(const TokenEvent& event) override;
-  void on_choice_end(const ChoiceEnd& event) override;
-  void on_end(const RequestReport& report) override;
+  // Submits the first prompt, and sees to the rest. Once, from any thread. Errors: why the first one was not taken; the
+  // reply is its caller's then.
+  ApiResult<void> start();
+  // Who hears of the next prompt. Choice i of prompt p is choice p · n_choices + i of the answer.
+  std::shared_ptr<GenerateListener> next_listener();
 
  private:
-  struct End {
+  class Listener;
+  struct PromptScores {
+    size_t prompt_idx = 0;
+    std::vector<TokenScore> scores;
+  };
+  struct PromptEnd {
     RequestReport report;
     std::optional<ApiError> failure;
   };
-  using Event = std::variant<AnswerToken, AnswerEnd, End>;
+  using Event = std::variant<PromptScores, AnswerToken, AnswerEnd, PromptEnd>;
 
-  void push(Event event);
+  ApiResult<void> submit_next();
+  void push(Event event);  // from any thread
+  void handle_events();    // this and the rest: on the input/output thread
+  void handle(Event& event, std::string& piece);
+  void handle(PromptEnd& end);
+  void submit_more();
+  void give_up(ApiError error);  // ends what runs; nothing more is submitted
+  void on_gone();
+  void cancel_running();
+  bool is_over() const { return failure_ || is_cancelled_ || is_gone_; }
   void tell_apart(AnswerToken& token);
   void tell_apart(AnswerEnd& end);
   void collect(AnswerChoice& choice, const std::vector<AnswerPiece>& pieces, const std::string& text,
                uint32_t choice_idx) const;
-  void handle_events();  // on the input/output thread
-  void finish(const End& end, std::string piece);
+  void finish(std::string piece);
   void fail(const ApiError& error);
-  void note_end(const RequestReport& report, std::string_view how) const;
+  void note_end(std::string_view how) const;
 
-  std::vector<TokenId> kept_;  // of the step thread, with keep; takes the prompt out of the setup
-  const Setup setup_;
+  Setup setup_;
+  const uint32_t n_choices_;  // of a prompt
+  size_t n_submitted_ = 0;    // prompts; of the input/output thread, once the first one is
 
-  // of the step thread
-  std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each choice
-  std::vector<GenerationEnd> ends_;
+  std::vector<TokenId> kept_;  // of the step thread, with keep
 
   std::mutex mutex_;
-  std::vector<Event> events_;  // guarded
-  bool is_posted_ = false;     // guarded: handle_events will come
-  size_t n_cached_ = 0;        // guarded: tokens of the prompt
+  std::vector<Event> events_;       // guarded
+  bool is_posted_ = false;          // guarded: handle_events will come
+  size_t n_cached_ = 0;             // guarded: tokens of the last prompt begun
+  std::vector<RequestId> running_;  // guarded; all that were submitted: those that have ended do no harm
 
   // of the input/output thread
   std::vector<AnswerChoice> choices_;  // of a whole answer
   std::vector<AnswerParser> parsers_;  // of each choice; none where the text is the answer
   std::vector<size_t> n_calls_;        // whole ones of each choice
-  bool has_begun_ = false, is_cancelled_ = false;
+  size_t n_ended_ = 0;                 // prompts
+  RequestReport total_;                // of those that have ended
+  std::optional<ApiError> failure_;    // the first one
+  bool has_begun_ = false, is_cancelled_ = false, is_gone_ = false;
   std::string_view end_ = "stop";  // of the last choice
 };
 

@@ -34,17 +34,23 @@ struct ToolUse {
   bool allows_several = true;    // calls in one answer
 };
 
-struct GenerationCall {
-  static constexpr size_t kMaxMessages = 16384, kMaxStops = 16, kMaxBiases = 1024;
+// A prompt as it is, without a template.
+struct GivenPrompt {
+  std::string field = "prompt";     // "prompt[3]" in a list
+  std::optional<std::string> text;  // none: `tokens`, at least one
+  std::vector<TokenId> tokens;
+};
 
-  // The prompt is one of three: messages for the template, a text, token ids.
+struct GenerationCall {
+  static constexpr size_t kMaxMessages = 16384, kMaxStops = 16, kMaxBiases = 1024, kMaxPrompts = 128;
+
+  // The prompt is messages for the template, or texts and token ids: one, in OpenAI's completions several.
   // What the template sees: {"role", "content"}, and where they have any "reasoning_content", "tool_calls" (arguments
   // as objects), "tool_call_id", "name".
   std::optional<Json> messages;
   std::string_view messages_field = "messages";  // that they came in
   Json variables = Json::object();               // what else it sees
-  std::optional<std::string> text;
-  std::vector<TokenId> tokens;
+  std::vector<GivenPrompt> prompts;
 
   GenerateRequest request;  // all but its prompt
   std::string model;        // as asked for; "" = any

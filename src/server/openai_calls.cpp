@@ -47,22 +47,30 @@ void read_slot(Fields& fields, const CallLimits& limits, GenerationCall& call) {
   fields.integer("id_slot", -1, int64_t{limits.n_slots} - 1, call.slot);
 }
 
-// "prompt": a text, token ids, or an array of one of these.
-void read_prompt(Fields& fields, const CallLimits& limits, GenerationCall& call) {
-  const Json* prompt = fields.any("prompt");
+void read_prompt(Fields& fields, std::string field, const Json& value, const CallLimits& limits, GenerationCall& call) {
+  GivenPrompt prompt{.field = std::move(field)};
+  if (value.is_string()) {
+    prompt.text = value.as_string();
+  } else if (!value.is_array() || value.as_array().empty()) {
+    return fields.fail(prompt.field, fmt::format("got {}, expected a string or token ids", kind_of(value)));
+  } else {
+    read_prompt_ids(fields, prompt.field, value, limits, prompt.tokens);
+  }
+  call.prompts.push_back(std::move(prompt));
+}
+
+// "prompt": a text, token ids, or an array of at most n_most of these.
+void read_prompts(Fields& fields, const CallLimits& limits, size_t n_most, GenerationCall& call) {
+  const Json* const prompt = fields.any("prompt");
   if (prompt == nullptr) return fields.fail("prompt", "is missing");
   const bool is_list = prompt->is_array() && !prompt->as_array().empty() && !prompt->as_array().front().is_number();
-  if (is_list) {
-    if (prompt->as_array().size() > 1) return fields.fail("prompt", "several prompts in one request are not supported");
-    prompt = &prompt->as_array().front();
-  }
-  if (prompt->is_string()) {
-    call.text = prompt->as_string();
-    return;
-  }
-  if (!prompt->is_array() || prompt->as_array().empty())
-    return fields.fail("prompt", fmt::format("got {}, expected a string or token ids", kind_of(*prompt)));
-  read_prompt_ids(fields, "prompt", *prompt, limits, call.tokens);
+  if (!is_list) return read_prompt(fields, "prompt", *prompt, limits, call);
+  const size_t n = prompt->as_array().size();
+  if (n > n_most)
+    return fields.fail("prompt", n_most == 1 ? std::string("only /v1/completions takes several prompts in one request")
+                                             : fmt::format("got {} prompts, at most {} are allowed", n, n_most));
+  for (size_t i = 0; i < n && !fields.has_failed(); ++i)
+    read_prompt(fields, fmt::format("prompt[{}]", i), prompt->as_array()[i], limits, call);
 }
 
 }  // namespace
@@ -102,18 +110,20 @@ ApiResult<GenerationCall> parse_text_completion(const Json& body, const CallLimi
   GenerateRequest& request = call.request;
   request.n_predict = 16;  // OpenAI's
   fields.text("model", call.model);
-  read_prompt(fields, limits, call);
+  read_prompts(fields, limits, GenerationCall::kMaxPrompts, call);
   read_stream(fields, call);
-  fields.integer("max_tokens", 1, kMaxTokens, request.n_predict);
+  fields.integer("max_tokens", 0, kMaxTokens, request.n_predict);
   read_choices(fields, limits, request);
   read_stops(fields, "stop", request);
   read_sampling(fields, limits, request);
   request.has_logprobs = fields.integer("logprobs", 0, GenerateRequest::kMaxTopLogprobs, request.n_top_logprobs);
   fields.boolean("echo", call.echoes_prompt);
-  if (call.echoes_prompt && request.has_logprobs) fields.fail("echo", "with logprobs is not supported yet");
+  request.scores_prompt = call.echoes_prompt && request.has_logprobs;
   fields.only("best_of", Json(int64_t{request.n_choices}), "only best_of = n is supported");
   fields.unsupported("suffix");
   read_slot(fields, limits, call);
+  if (call.slot >= 0 && (call.prompts.size() > 1 || request.scores_prompt))
+    fields.fail("id_slot", "is for one prompt, without its log-probabilities");
   read_form(fields, call);
   accept_openai_inert(fields);
   TAMIS_API_TRY_STATUS(fields.finish());
@@ -125,7 +135,7 @@ ApiResult<GenerationCall> parse_native_completion(const Json& body, const CallLi
   GenerationCall call;
   GenerateRequest& request = call.request;
   fields.text("model", call.model);
-  read_prompt(fields, limits, call);
+  read_prompts(fields, limits, 1, call);
   fields.boolean("stream", call.is_stream);
   fields.integer("n_predict", -1, kMaxTokens, request.n_predict);
   fields.integer("max_tokens", -1, kMaxTokens, request.n_predict);

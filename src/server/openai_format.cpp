@@ -1,6 +1,10 @@
 // Answers as OpenAI's chat and text completions.
+#include <fmt/format.h>
+
+#include <iterator>
 #include <utility>
 
+#include "base/utf8.h"
 #include "server/answer_format.h"
 
 namespace tamis::server {
@@ -22,10 +26,57 @@ Json usage_json(const RequestReport& report) {
   return usage.set("prompt_tokens_details", std::move(details));
 }
 
+// "logprobs" of text completions.
+class LogprobLists {
+ public:
+  explicit LogprobLists(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // A prompt's first token, which nothing makes probable.
+  void add_first(TokenId id) {
+    texts_.push_back(name_of(id));
+    values_.push_back(Json());
+    tops_.push_back(Json());
+  }
+  void add(const TokenLogprob& token, std::span<const TokenLogprob> top) {
+    texts_.push_back(name_of(token.id));
+    values_.push_back(double{token.logprob});
+    Json others = Json::object();
+    for (const TokenLogprob& other : top) {
+      const std::string name = name_of(other.id);  // the most probable of those that read alike
+      if (others.find(name) == nullptr) others.set(name, double{other.logprob});
+    }
+    tops_.push_back(std::move(others));
+  }
+  void add(const TokenScore& score) { add(score.logprob, score.top); }
+
+  Json take() {
+    Json out = Json::object();
+    out.set("tokens", std::move(texts_)).set("token_logprobs", std::move(values_));
+    return out.set("top_logprobs", std::move(tops_));
+  }
+
+ private:
+  // The token's text; where that is none, its bytes, as OpenAI has them: "bytes:\xe2\x80".
+  std::string name_of(TokenId id) const {
+    const std::string bytes = tokenizer_.token_bytes(id, true);
+    if (utf8_first_invalid(bytes) == bytes.size()) return bytes;
+    std::string out = "bytes:";
+    for (const char c : bytes) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    return out;
+  }
+
+  const Tokenizer& tokenizer_;
+  Json texts_ = Json::array(), values_ = Json::array(), tops_ = Json::array();
+};
+
 class OpenAiFormat : public AnswerFormat {
  public:
   OpenAiFormat(Dialect dialect, AnswerFacts facts)
-      : AnswerFormat(std::move(facts)), is_chat_(dialect == Dialect::openai_chat) {}
+      : AnswerFormat(std::move(facts)), is_chat_(dialect == Dialect::openai_chat), scores_(facts_.echoes.size()) {}
+
+  void prompt_scores(size_t prompt_idx, std::vector<TokenScore> scores) override {
+    std::move(scores.begin(), scores.end(), std::back_inserter(scores_[prompt_idx]));
+  }
 
   std::string token(const AnswerToken& token) override {
     std::string out = first_chunk(token.choice_idx);
@@ -40,7 +91,14 @@ class OpenAiFormat : public AnswerFormat {
     std::string out = first_chunk(end.choice_idx);
     for (Json& one : deltas(end.choice_idx, end.pieces, end.text))
       out += chunk(end.choice_idx, std::move(one), Json(), Json());
-    return out + chunk(end.choice_idx, is_chat_ ? Json::object() : delta(""), Json(), openai_finish_reason(end));
+    Json scored;
+    if (facts_.scores_prompt && end.end_token.logprob.id != kNoToken) {
+      LogprobLists lists(*facts_.tokenizer);
+      lists.add(end.end_token);
+      scored = lists.take();
+    }
+    return out +
+           chunk(end.choice_idx, is_chat_ ? Json::object() : delta(""), std::move(scored), openai_finish_reason(end));
   }
 
   std::string end(const RequestReport& report) override {
@@ -64,9 +122,11 @@ class OpenAiFormat : public AnswerFormat {
       if (is_chat_) {
         item.set("message", message(choice));
       } else {
-        item.set("text", facts_.echoed + choice.text);
+        const Echo* const echo = echo_of(i);
+        item.set("text", echo == nullptr ? choice.text : echo->text + choice.text);
       }
-      item.set("logprobs", logprobs(choice.tokens)).set("finish_reason", openai_finish_reason(choice.end));
+      item.set("logprobs", is_chat_ ? logprobs(choice.tokens) : whole_logprobs(i, choice))
+          .set("finish_reason", openai_finish_reason(choice.end));
       list.push_back(std::move(item));
     }
     Json out = envelope(false);
@@ -139,7 +199,11 @@ class OpenAiFormat : public AnswerFormat {
     if (choice_idx >= has_begun_.size()) has_begun_.resize(choice_idx + 1);
     if (has_begun_[choice_idx]) return "";
     has_begun_[choice_idx] = true;
-    if (!is_chat_) return facts_.echoed.empty() ? "" : chunk(choice_idx, Json(facts_.echoed), Json(), Json());
+    if (!is_chat_) {
+      const Echo* const echo = echo_of(choice_idx);
+      if (echo == nullptr || (echo->text.empty() && !facts_.scores_prompt)) return "";
+      return chunk(choice_idx, Json(echo->text), prompt_logprobs(choice_idx), Json());
+    }
     Json first = Json::object();
     first.set("role", "assistant").set("content", "");
     return chunk(choice_idx, std::move(first), Json(), Json());
@@ -168,21 +232,39 @@ class OpenAiFormat : public AnswerFormat {
   }
 
   Json text_logprobs(std::span<const AnswerToken> tokens) const {
-    Json texts = Json::array(), values = Json::array(), tops = Json::array();
-    for (const AnswerToken& token : tokens) {
-      texts.push_back(facts_.tokenizer->token_bytes(token.id, true));
-      values.push_back(double{token.logprob.logprob});
-      Json top = Json::object();
-      for (const TokenLogprob& other : token.top)
-        top.set(facts_.tokenizer->token_bytes(other.id, true), double{other.logprob});
-      tops.push_back(std::move(top));
-    }
-    Json out = Json::object();
-    out.set("tokens", std::move(texts)).set("token_logprobs", std::move(values));
-    return out.set("top_logprobs", std::move(tops));
+    LogprobLists lists(*facts_.tokenizer);
+    for (const AnswerToken& token : tokens) lists.add(token.logprob, token.top);
+    return lists.take();
+  }
+
+  // Null: the prompt is not said again.
+  const Echo* echo_of(size_t choice_idx) const {
+    return facts_.echoes.empty() ? nullptr : &facts_.echoes[choice_idx / facts_.n_choices];
+  }
+
+  void add_prompt(size_t choice_idx, LogprobLists& lists) const {
+    lists.add_first(echo_of(choice_idx)->first_token);
+    for (const TokenScore& score : scores_[choice_idx / facts_.n_choices]) lists.add(score);
+  }
+
+  Json prompt_logprobs(size_t choice_idx) const {
+    if (!facts_.scores_prompt) return {};
+    LogprobLists lists(*facts_.tokenizer);
+    add_prompt(choice_idx, lists);
+    return lists.take();
+  }
+
+  Json whole_logprobs(size_t choice_idx, const AnswerChoice& choice) const {
+    if (!facts_.has_logprobs) return {};
+    LogprobLists lists(*facts_.tokenizer);
+    if (facts_.scores_prompt) add_prompt(choice_idx, lists);
+    for (const AnswerToken& token : choice.tokens) lists.add(token.logprob, token.top);
+    if (facts_.scores_prompt && choice.end.end_token.logprob.id != kNoToken) lists.add(choice.end.end_token);
+    return lists.take();
   }
 
   const bool is_chat_;
+  std::vector<std::vector<TokenScore>> scores_;  // of each prompt that is echoed
   std::vector<bool> has_begun_;
 };
 

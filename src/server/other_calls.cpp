@@ -144,7 +144,7 @@ ApiResult<GenerationCall> parse_ollama_generate(const Json& body, const CallLimi
   read_ollama_common(fields, limits, call);
   TAMIS_API_TRY_STATUS(fields.finish());
   if (is_raw) {
-    call.text = std::move(prompt);
+    call.prompts.push_back({.text = std::move(prompt), .tokens = {}});
     return call;
   }
   Json messages = Json::array();

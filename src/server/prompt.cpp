@@ -60,6 +60,21 @@ ApiResult<void> check_length(const ServedModel& model, const std::string& field,
   return error;
 }
 
+// A prompt that is a text.
+std::vector<TokenId> encode_text(const ServedModel& model, const std::string& text) {
+  const Tokenizer& tokenizer = *model.engine->tokenizer();
+  std::vector<TokenId> prompt = tokenizer.encode(text, {.add_special = true, .parse_special = true});
+  const TokenId bos = tokenizer.special().bos;
+  if (prompt.empty() && bos != kNoToken) prompt.push_back(bos);
+  if (prompt.size() > 1 && bos != kNoToken && prompt[0] == bos && prompt[1] == bos) {
+    std::call_once(model.two_bos, [&] {
+      log_warning("{}: a prompt begins with BOS twice, the model's own and one that the text spells out; both are kept",
+                  escape_for_display(model.alias));
+    });
+  }
+  return prompt;
+}
+
 }  // namespace
 
 CallLimits limits_of(const ServedModel& model) {
@@ -74,27 +89,20 @@ ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationC
   return text;
 }
 
-ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call, std::string* end) {
-  const Tokenizer& tokenizer = *model.engine->tokenizer();
-  std::vector<TokenId> prompt = call.tokens;
+ApiResult<std::vector<std::vector<TokenId>>> build_prompts(const ServedModel& model, const GenerationCall& call,
+                                                           std::string* end) {
+  std::vector<std::vector<TokenId>> out;
   if (call.messages) {
     TAMIS_API_TRY(const std::vector<PromptPart> parts, render_messages(model, call));
-    prompt = encode_prompt(tokenizer, parts, model.parse_content_special);
+    out.push_back(encode_prompt(*model.engine->tokenizer(), parts, model.parse_content_special));
     if (end != nullptr && !parts.empty() && !parts.back().is_content) *end = parts.back().text;
-  } else if (call.text) {
-    prompt = tokenizer.encode(*call.text, {.add_special = true, .parse_special = true});
-    const TokenId bos = tokenizer.special().bos;
-    if (prompt.empty() && bos != kNoToken) prompt.push_back(bos);
-    if (prompt.size() > 1 && bos != kNoToken && prompt[0] == bos && prompt[1] == bos) {
-      std::call_once(model.two_bos, [&] {
-        log_warning(
-            "{}: a prompt begins with BOS twice, the model's own and one that the text spells out; both are kept",
-            escape_for_display(model.alias));
-      });
-    }
+    TAMIS_API_TRY_STATUS(check_length(model, std::string(call.messages_field), out.front()));
   }
-  TAMIS_API_TRY_STATUS(check_length(model, std::string(call.messages ? call.messages_field : "prompt"), prompt));
-  return prompt;
+  for (const GivenPrompt& given : call.prompts) {
+    out.push_back(given.text ? encode_text(model, *given.text) : given.tokens);
+    TAMIS_API_TRY_STATUS(check_length(model, given.field, out.back()));
+  }
+  return out;
 }
 
 ApiResult<std::vector<TokenId>> build_embedding_prompt(const ServedModel& model, const EmbeddingsCall::Input& input) {

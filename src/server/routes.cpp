@@ -444,17 +444,17 @@ ApiResult<Json> Server::apply_template(const ServedModel& served, const Json& bo
 ApiResult<Json> Server::count_tokens(const ServedModel& served, const Json& body) {
   TAMIS_API_TRY(const GenerationCall call, parse_anthropic_count(body, limits_of(served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, served));
-  TAMIS_API_TRY(const std::vector<TokenId> prompt, build_prompt(served, call));
+  TAMIS_API_TRY(const auto prompts, build_prompts(served, call));
   Json out = Json::object();
-  return out.set("input_tokens", uint64_t{prompt.size()});
+  return out.set("input_tokens", uint64_t{prompts.front().size()});
 }
 
 ApiResult<Json> Server::count_input_tokens(const ServedModel& served, const Json& body) {
   TAMIS_API_TRY(const GenerationCall call, parse_response(body, limits_of(served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, served));
-  TAMIS_API_TRY(const std::vector<TokenId> prompt, build_prompt(served, call));
+  TAMIS_API_TRY(const auto prompts, build_prompts(served, call));
   Json out = Json::object();
-  return out.set("object", "response.input_tokens").set("input_tokens", uint64_t{prompt.size()});
+  return out.set("object", "response.input_tokens").set("input_tokens", uint64_t{prompts.front().size()});
 }
 
 ApiResult<void> Server::embeddings(const ModelLease& lease, const Request& request, const Json& body,
@@ -465,7 +465,7 @@ ApiResult<void> Server::embeddings(const ModelLease& lease, const Request& reque
   EmbeddingJob::Setup setup;
   setup.max_bytes = most_bytes(call, limits_of(*served));
   if (setup.max_bytes > kMaxHeldBytes) return refuse("input", "the answer to so many inputs would be too large");
-  setup.held = hold_bytes(embedding_bytes_, setup.max_bytes);
+  setup.held = hold_bytes(answer_bytes_, setup.max_bytes);
   if (setup.held == nullptr) return refused(503, "too many large answers are being made");
   TAMIS_API_TRY(setup.pooling, pooling_of(*served));
   for (EmbeddingsCall::Input& input : call.inputs) {
@@ -479,9 +479,7 @@ ApiResult<void> Server::embeddings(const ModelLease& lease, const Request& reque
   setup.tenant = request.facts->tenant;
   setup.is_base64 = call.is_base64;
   TAMIS_API_TRY(const double seconds, time_left(request));
-  if (seconds > 0)
-    setup.deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                            std::chrono::duration<double>(seconds));
+  setup.deadline = deadline_in(seconds);
   setup.n_at_once = std::clamp<size_t>(served->max_queue / 4, 1, served->max_seqs);
   std::make_shared<EmbeddingJob>(std::move(setup))->start();
   return {};

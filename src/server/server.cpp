@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "server/answer_job.h"
 #include "server/answer_plan.h"
+#include "server/embeddings.h"
 #include "server/fields.h"
 #include "server/route.h"
 #include "server/sessions.h"
@@ -51,6 +52,36 @@ std::string named_model(const Json& body, bool has_name) {
   return name != nullptr && name->is_string() ? name->as_string() : std::string();
 }
 
+AnswerFacts facts_of(const ServedModel& model, GenerationCall& call, const std::vector<std::vector<TokenId>>& prompts) {
+  AnswerFacts facts;
+  facts.model = model.alias;
+  facts.created = unix_time();
+  facts.tokenizer = model.engine->tokenizer();
+  for (const std::vector<TokenId>& prompt : prompts) facts.n_prompt += prompt.size();
+  facts.n_choices = call.request.n_choices;
+  for (size_t i = 0; call.echoes_prompt && i < prompts.size(); ++i) {
+    const GivenPrompt& given = call.prompts[i];
+    facts.echoes.push_back({given.text ? *given.text : facts.tokenizer->decode(given.tokens), prompts[i].front()});
+  }
+  facts.includes_usage = call.includes_usage;
+  facts.has_logprobs = call.request.has_logprobs;
+  facts.scores_prompt = call.request.scores_prompt;
+  facts.returns_tokens = call.returns_tokens;
+  facts.repeated = std::move(call.repeated);
+  return facts;
+}
+
+// A hold on the bytes that the log-probabilities of prompts of n_prompt tokens take at most until they are sent.
+ApiResult<std::shared_ptr<void>> hold_scores(const GenerateRequest& request, size_t n_prompt,
+                                             const std::shared_ptr<std::atomic<uint64_t>>& total) {
+  constexpr uint64_t kScore = 160;  // a token's text and number, as JSON and on the way there
+  const uint64_t n_bytes = kScore * n_prompt * request.n_choices * (1 + uint64_t{request.n_top_logprobs});
+  if (n_bytes > kMaxHeldBytes) return refuse("logprobs", "the answer to so many tokens would be too large");
+  auto held = hold_bytes(total, n_bytes);
+  if (held == nullptr) return refused(503, "too many large answers are being made");
+  return held;
+}
+
 void send_answer(Reply& reply, const ApiResult<Json>& answer) {
   if (!answer) return reply.send(error_response(answer.error()));
   Response response;
@@ -64,6 +95,12 @@ ServedModel::ServedModel(std::shared_ptr<const Engine> loaded)
     : engine(std::move(loaded)),
       chat_template(engine->model().file.get_string("tokenizer.chat_template").value_or("")),
       syntax(syntax_of(chat_template)) {}
+
+std::optional<std::chrono::steady_clock::time_point> deadline_in(double seconds) {
+  if (seconds <= 0) return std::nullopt;
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" ||
@@ -354,53 +391,43 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   TAMIS_API_TRY(GenerationCall call, route.parse(body, limits_of(*served)));
   TAMIS_API_TRY_STATUS(check_model_name(call.model, *served));
   std::string prompt_end;
-  TAMIS_API_TRY(call.request.prompt, build_prompt(*served, call, &prompt_end));
+  TAMIS_API_TRY(std::vector<std::vector<TokenId>> prompts, build_prompts(*served, call, &prompt_end));
   TAMIS_API_TRY(AnswerPlan plan, plan_answer(*served, prompt_end, call));
   TAMIS_API_TRY(call.request.masks, build_masks(*served, call));
   call.request.tenant = request.facts->tenant;
   call.request.cache_salt = effective_salt(call.request.tenant, call.request.cache_salt);
-  TAMIS_API_TRY(call.request.time_limit_seconds, time_left(request));
+  TAMIS_API_TRY(const double seconds, time_left(request));
 
-  AnswerFacts facts;
+  AnswerFacts facts = facts_of(*served, call, prompts);
   facts.id = request.id;
-  facts.model = served->alias;
-  facts.created = unix_time();
-  facts.tokenizer = served->engine->tokenizer();
-  facts.n_prompt = call.request.prompt.size();
-  if (call.echoes_prompt) facts.echoed = call.text ? *call.text : facts.tokenizer->decode(call.tokens);
-  facts.includes_usage = call.includes_usage;
-  facts.has_logprobs = call.request.has_logprobs;
-  facts.returns_tokens = call.returns_tokens;
-  facts.repeated = std::move(call.repeated);
-
   AnswerJob::Setup setup;
-  if (sessions_ != nullptr) {
-    const GenerateRequest& asked = call.request;
+  if (call.request.scores_prompt) {
+    TAMIS_API_TRY(setup.held, hold_scores(call.request, facts.n_prompt, answer_bytes_));
+  }
+  if (sessions_ != nullptr && prompts.size() == 1 && !call.request.scores_prompt) {
+    GenerateRequest& asked = call.request;
+    asked.prompt = prompts.front();
     const SlotOwner owner = slot_owner(*served, asked.tenant);
-    facts.slot = sessions_->take_slot(owner, asked, call.slot);
-    call.request.slot = facts.slot;
+    asked.slot = facts.slot = sessions_->take_slot(owner, asked, call.slot);
     setup.keep = [sessions = sessions_, owner, slot = *facts.slot, salt = asked.cache_salt,
                   n_prompt = asked.prompt.size()](std::vector<TokenId> tokens) {
       sessions->put(owner, slot, salt, std::move(tokens), n_prompt);
     };
-    setup.prompt = asked.prompt;
   }
   setup.reply = reply;
   setup.format = make_format(route.dialect, std::move(facts));
   setup.is_stream = call.is_stream;
-  setup.n_choices = call.request.n_choices;
+  setup.request = std::move(call.request);
+  setup.prompts = std::move(prompts);
+  setup.n_at_once = std::clamp<size_t>(served->max_queue / 4, 1, served->max_seqs);
+  setup.deadline = deadline_in(seconds);
+  setup.model = served;
   setup.facts = request.facts;
   setup.metrics = lease.counts;
   setup.hold = lease.hold;
   setup.plan = std::move(plan);
   setup.id = request.id;
-  const auto id = served->scheduler->submit(std::move(call.request), std::make_shared<AnswerJob>(std::move(setup)));
-  if (!id) return tl::unexpected<ApiError>(from_failure(id.error()));
-  // The hold first: a model must not end on the thread of input and output.
-  reply->on_gone([hold = lease.hold, weak = std::weak_ptr(served), id = *id] {
-    if (const auto still_served = weak.lock()) still_served->scheduler->cancel(id);
-  });
-  return {};
+  return std::make_shared<AnswerJob>(std::move(setup))->start();
 }
 
 std::string Server::effective_salt(const std::string& tenant, const std::string& asked) const {

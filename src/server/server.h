@@ -3,9 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "server/access_log.h"
 #include "server/answer_format.h"
@@ -147,10 +150,11 @@ class Server : private HttpHandler {
   const ServerOptions options_;
   Metrics metrics_;
   const std::shared_ptr<ModelMetrics> counts_ = std::make_shared<ModelMetrics>();  // of the only model
-  const std::shared_ptr<std::atomic<uint64_t>> embedding_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
-  FailureLimit failures_;                       // of the input/output thread
-  std::weak_ptr<const ServedModel> described_;  // of the input/output thread, as the next one
-  std::string description_;                     // of the API with that model
+  const std::shared_ptr<std::atomic<uint64_t>> answer_bytes_ =
+      std::make_shared<std::atomic<uint64_t>>(0);  // of large ones
+  FailureLimit failures_;                          // of the input/output thread
+  std::weak_ptr<const ServedModel> described_;     // of the input/output thread, as the next one
+  std::string description_;                        // of the API with that model
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;  // guarded; null while it is being loaded, and where there are several
   std::shared_ptr<ModelShelf> shelf_;         // guarded; null where there is one
@@ -162,13 +166,16 @@ class Server : private HttpHandler {
   std::unique_ptr<HttpServer> http_;
 };
 
+// The time in so many seconds; none for 0.
+std::optional<std::chrono::steady_clock::time_point> deadline_in(double seconds);
+
 // Whether `host` means this machine, as text: a name that only looks so (127.0.0.1.example) does not.
 bool is_loopback(std::string_view host);
 
-// The prompt of a call as tokens; `end`: what the template wrote behind the last message. Errors: 400 for what the
-// template refuses or the model lacks.
-ApiResult<std::vector<TokenId>> build_prompt(const ServedModel& model, const GenerationCall& call,
-                                             std::string* end = nullptr);
+// The prompts of a call as tokens, one of messages; `end`: what the template wrote behind the last message. Errors: 400
+// for what the template refuses or the model lacks.
+ApiResult<std::vector<std::vector<TokenId>>> build_prompts(const ServedModel& model, const GenerationCall& call,
+                                                           std::string* end = nullptr);
 ApiResult<std::string> render_prompt(const ServedModel& model, const GenerationCall& call);
 CallLimits limits_of(const ServedModel& model);
 // What the answer must be, over the model's vocabulary; null = anything. Errors: 400 naming the field and the place.

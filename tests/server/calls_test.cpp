@@ -81,7 +81,7 @@ const Number kNumbers[] = {
     {kChat, "max_completion_tokens", true, 1, kTokens},
     {kChat, "priority", true, -100, 100},
     {kText, "logprobs", true, 0, 20},
-    {kText, "max_tokens", true, 1, kTokens},
+    {kText, "max_tokens", true, 0, kTokens},
     {kText, "n", true, 1, 8},
     {kText, "temperature", false, 0, 100},
     {kNative, "n_predict", true, -1, kTokens},
@@ -235,11 +235,12 @@ const Refused kRefused[] = {
     {kText, "prompt", "[1000]", nullptr},
     {kText, "prompt", "[1.5]", nullptr},
     {kText, "prompt", "[1,\"x\"]", nullptr},
-    {kText, "prompt", "[\"a\",\"b\"]", nullptr},
-    {kText, "prompt", "[[1],[2]]", nullptr},
-    {kText, "prompt", "[[]]", nullptr},
-    {kText, "prompt", "[[[1]]]", nullptr},
-    {kText, "prompt", "[true]", nullptr},
+    {kText, "prompt", "[[]]", "prompt[0]"},
+    {kText, "prompt", "[[[1]]]", "prompt[0]"},
+    {kText, "prompt", "[true]", "prompt[0]"},
+    {kText, "prompt", "[[1],[2,-1]]", "prompt[1]"},
+    {kNative, "prompt", "[\"a\",\"b\"]", nullptr},
+    {kNative, "prompt", "[[1],[2]]", nullptr},
     {kText, "prompt", "[1e300]", nullptr},
     {kText, "suffix", "\"x\"", nullptr},
     {kText, "best_of", "2", nullptr},
@@ -430,12 +431,20 @@ TEST(Calls, ChatIsUnderstood) {
 TEST(Calls, OtherDialectsAreUnderstood) {
   const auto text = call(kText, R"({"prompt":["hi"],"logprobs":0,"echo":false})");
   ASSERT_TRUE(text) << text.error().message;
-  EXPECT_EQ(*text->text, "hi");
+  EXPECT_EQ(*text->prompts.front().text, "hi");
   EXPECT_EQ(text->request.n_predict, 16);
   EXPECT_TRUE(text->request.has_logprobs);
-  EXPECT_EQ(call(kText, R"({"prompt":[1,2]})")->tokens, (std::vector<TokenId>{1, 2}));
-  EXPECT_EQ(call(kText, R"({"prompt":[[3]]})")->tokens, (std::vector<TokenId>{3}));
-  EXPECT_EQ(*call(kText, R"({"prompt":""})")->text, "");
+  EXPECT_EQ(call(kText, R"({"prompt":[1,2]})")->prompts.front().tokens, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(*call(kText, R"({"prompt":""})")->prompts.front().text, "");
+  const auto several = call(kText, R"({"prompt":[[3],"x",[4,5]],"echo":true,"logprobs":1,"max_tokens":0})");
+  ASSERT_TRUE(several) << several.error().message;
+  ASSERT_EQ(several->prompts.size(), 3U);
+  EXPECT_EQ(several->prompts[0].tokens, (std::vector<TokenId>{3}));
+  EXPECT_EQ(*several->prompts[1].text, "x");
+  EXPECT_EQ(several->prompts[2].tokens, (std::vector<TokenId>{4, 5}));
+  EXPECT_TRUE(several->request.scores_prompt);
+  EXPECT_EQ(several->request.n_predict, 0);
+  EXPECT_FALSE(call(kText, R"({"prompt":"x","logprobs":1})")->request.scores_prompt);
 
   const auto anthropic = call(kAnthropic, R"({"model":"m","max_tokens":9,"system":[{"type":"text","text":"s",
       "cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"u"}],"metadata":{"user_id":"x"},
@@ -451,7 +460,7 @@ TEST(Calls, OtherDialectsAreUnderstood) {
   EXPECT_FALSE(ollama->is_stream);
   EXPECT_EQ(ollama->request.n_predict, 3);
   EXPECT_TRUE(call(kOllama, R"({"prompt":"p"})")->is_stream);
-  EXPECT_EQ(*call(kOllama, R"({"prompt":"p","raw":true})")->text, "p");
+  EXPECT_EQ(*call(kOllama, R"({"prompt":"p","raw":true})")->prompts.front().text, "p");
 
   const auto neutral = call(kOllama, R"({"prompt":"p","options":{"tfs_z":1,"penalize_newline":false,"num_keep":4,
       "vocab_only":false,"use_mmap":true}})");

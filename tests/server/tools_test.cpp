@@ -375,10 +375,11 @@ TEST(ToolCalls, TheEndOfTheOnlyCallEndsTheAnswer) {  // with parallel_tool_calls
         std::string(family.begin) + (found == written.end()
                                          ? "\n" + std::string(R"({"name":"pick","arguments":{"a":"x"}})") + "\n"
                                          : found->second);
-    const auto job = std::make_shared<AnswerJob>(std::move(setup));
-    job->on_token({.text = text});
-    job->on_choice_end({.end = GenerationEnd::stop_string, .stop_string = plan->own_stop});
-    job->on_end({});
+    setup.prompts = {{1}};
+    const auto listener = std::make_shared<AnswerJob>(std::move(setup))->next_listener();
+    listener->on_token({.text = text});
+    listener->on_choice_end({.end = GenerationEnd::stop_string, .stop_string = plan->own_stop});
+    listener->on_end({});
     const auto answer = Json::parse(reply->sent.body);
     ASSERT_TRUE(answer) << reply->sent.body;
     EXPECT_EQ(text_at(first_choice(*answer), "finish_reason"), "tool_calls") << reply->sent.body;
