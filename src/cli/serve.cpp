@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/log_thread.h"
 #include "cli/interrupt.h"
 #include "cli/load_engine.h"
 #include "cli/program.h"
@@ -119,6 +120,7 @@ void serve_until_stopped(const Args& args, server::Server& serving, std::atomic<
 }
 
 Result<int> run_serve(const Args& args) {
+  const LogThread log_thread;  // nobody who serves waits for whoever reads stderr
   const bool can_reload = args.has("--api-key-file") || args.has("--tls-cert");
   // From the beginning: a SIGHUP while the model is loaded is no end.
   std::atomic<bool>* const hangup = can_reload ? &hangup_flag() : nullptr;

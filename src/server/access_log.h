@@ -1,17 +1,15 @@
 // The access log: a line a request on stderr, with what an operator asks for and no text of a user. Last stop of a
-// request.
-//
-// Whoever reads stderr may stop reading. Lines are written by a thread of their own, so that nobody else waits for that
-// reader; what does not fit meanwhile is dropped and counted.
+// request. Nobody waits for whoever reads it (base/line_writer.h).
 #pragma once
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 
+#include "base/line_writer.h"
 #include "server/http.h"
 
 namespace tamis::server {
@@ -24,25 +22,19 @@ std::string access_line(AccessLog format, const Answered& answered, int64_t unix
 // In place of lines that were dropped.
 std::string dropped_line(AccessLog format, uint64_t n_dropped, int64_t unix_time);
 
-// All member functions may be called from any thread; none but the destructor ever waits.
+// As LineWriter: none but the destructor ever waits.
 class AccessLogWriter {
  public:
-  static constexpr size_t kMaxWaitingBytes = size_t{1} << 20;
-
-  // Requires: a format that is not `off`. `fd` stays its owner's, and outlives the program's last line.
+  // Requires: a format that is not `off`. `fd` as LineWriter has it.
   explicit AccessLogWriter(AccessLog format, int fd = STDERR_FILENO);
-  ~AccessLogWriter();  // lets what waits be written, but waits for its reader for a second at most
-  AccessLogWriter(const AccessLogWriter&) = delete;
-  AccessLogWriter& operator=(const AccessLogWriter&) = delete;
 
   void write(const Answered& answered, int64_t unix_time);
-  uint64_t n_dropped() const;  // lines
+  uint64_t n_dropped() const { return writer_.n_dropped(); }  // lines
 
  private:
-  struct Queue;  // outlives this while its thread waits for the reader
-
-  const std::shared_ptr<Queue> queue_;
-  std::thread thread_;
+  const AccessLog format_;
+  const std::shared_ptr<std::atomic<int64_t>> last_time_;  // Unix time of the last line; its writer's, too
+  LineWriter writer_;
 };
 
 }  // namespace tamis::server

@@ -152,6 +152,8 @@ std::vector<Row> server_rows(const ServerFigures& server) {
       {"tamis_readers_dropped_total", "counter", "Clients that read their answer too slowly.",
        number(http.n_dropped_readers)},
       {"tamis_access_log_lines_dropped_total", "counter", "Lines of the access log that its reader was too slow for.",
+       number(server.n_access_lines_dropped)},
+      {"tamis_log_lines_dropped_total", "counter", "Lines of the program's own log that its reader was too slow for.",
        number(server.n_log_lines_dropped)},
       {"tamis_draining", "gauge", "1 while the server shuts down.", server.is_draining ? 1.0 : 0.0},
       {"process_resident_memory_bytes", "gauge", "Memory of the process.", number(resident_memory_bytes())},

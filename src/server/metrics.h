@@ -67,7 +67,8 @@ struct ModelFigures {
 struct ServerFigures {
   HttpStats http;
   bool is_draining = false;
-  uint64_t n_log_lines_dropped = 0;  // of the access log
+  uint64_t n_access_lines_dropped = 0;  // of the access log
+  uint64_t n_log_lines_dropped = 0;     // of the program's own
 };
 
 // All member functions may be called from any thread.

@@ -1,6 +1,7 @@
 // The table of routes, and what the short ones answer.
 #include <algorithm>
 
+#include "base/log_thread.h"
 #include "server/embeddings.h"
 #include "server/fields.h"
 #include "server/page.h"
@@ -294,7 +295,8 @@ Response Server::metrics_page(const Request&) {
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = metrics_.page(figures, {.http = http_->stats(),
                                           .is_draining = is_draining_,
-                                          .n_log_lines_dropped = log_ != nullptr ? log_->n_dropped() : 0});
+                                          .n_access_lines_dropped = log_ != nullptr ? log_->n_dropped() : 0,
+                                          .n_log_lines_dropped = n_log_lines_dropped()});
   return response;
 }
 

@@ -377,6 +377,30 @@ class ServeTest(unittest.TestCase):
             process.wait()
             process.stderr.close()
 
+    def test_lines_of_its_own_log_that_nobody_reads_stop_nothing(self):
+        process = subprocess.Popen([str(TAMIS), "serve", "-m", str(MODEL), "--port", "0", "-v", "-v"], stderr=subprocess.PIPE)
+        try:
+            fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+            for line in process.stderr:
+                listening = re.search(rb"listening on \S+:(\d+)$", line)
+                if listening:
+                    break
+            connection = http.client.HTTPConnection("127.0.0.1", int(listening.group(1)), timeout=60)
+            for _ in range(300):  # a line of the log each, several times what the pipe holds
+                connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": 1}), {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                self.assertEqual(answer.status, 200, answer.read())
+                answer.read()
+            connection.request("GET", "/metrics")
+            self.assertRegex(connection.getresponse().read().decode(), r"(?m)^tamis_log_lines_dropped_total\S* 0$")
+            connection.close()
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(60), 0)
+        finally:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
     def test_guessed_tokens_and_a_spill_file_change_no_answer(self):
         with tempfile.TemporaryDirectory() as spills:
             answers = []

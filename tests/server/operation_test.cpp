@@ -17,6 +17,7 @@
 #include "server/access_log.h"
 #include "server/page.h"
 #include "server/server.h"
+#include "tests/base/small_pipe.h"
 #include "tests/server/certificate.h"
 #include "tests/server/client.h"
 
@@ -27,6 +28,7 @@ using test::Client;
 using test::HttpAnswer;
 using test::milliseconds;
 using test::request;
+using test::SmallPipe;
 
 class Operation : public testing::Test {
  protected:
@@ -160,42 +162,6 @@ TEST(AccessLog, WhatClientsChooseCannotForgeALine) {  // promise 33
   EXPECT_TRUE(Json::parse(access_line(AccessLog::json, hostile, 0)));
 }
 
-// A pipe of one page, which nobody reads but when told to.
-class SmallPipe {
- public:
-  SmallPipe() {
-    EXPECT_EQ(::pipe2(ends_.data(), O_CLOEXEC), 0);
-    EXPECT_GE(::fcntl(ends_[1], F_SETPIPE_SZ, 4096), 0);
-  }
-  ~SmallPipe() {
-    for (const int end : ends_) ::close(end);
-  }
-  SmallPipe(const SmallPipe&) = delete;
-  SmallPipe& operator=(const SmallPipe&) = delete;
-
-  int in() const { return ends_[1]; }
-  // All lines so far, when there are as many.
-  std::vector<std::string> read(size_t n_lines) {
-    std::array<char, 4096> chunk;
-    while (static_cast<size_t>(std::ranges::count(text_, '\n')) < n_lines) {
-      const ssize_t n = ::read(ends_[0], chunk.data(), chunk.size());
-      if (n <= 0) break;
-      text_.append(chunk.data(), static_cast<size_t>(n));
-    }
-    std::vector<std::string> lines;
-    for (size_t i = 0; i < text_.size();) {
-      const size_t end = text_.find('\n', i);
-      lines.push_back(text_.substr(i, end - i));
-      i = std::min(end, text_.size() - 1) + 1;
-    }
-    return lines;
-  }
-
- private:
-  std::array<int, 2> ends_{};
-  std::string text_;
-};
-
 TEST(AccessLog, WhoDoesNotReadItKeepsNobodyWaiting) {  // promise 33
   constexpr uint64_t kDropped = 10;
   const RequestFacts facts;
@@ -204,7 +170,7 @@ TEST(AccessLog, WhoDoesNotReadItKeepsNobodyWaiting) {  // promise 33
   AccessLogWriter writer(AccessLog::text, pipe.in());
   size_t n_written = 0;
   for (; writer.n_dropped() < kDropped; ++n_written) writer.write(each, 0);
-  EXPECT_GT(n_written * access_line(AccessLog::text, each, 0).size(), AccessLogWriter::kMaxWaitingBytes);
+  EXPECT_GT(n_written * access_line(AccessLog::text, each, 0).size(), LineWriter::kMaxWaitingBytes);
   const size_t n_kept = n_written - kDropped;
   const std::vector<std::string> lines = pipe.read(n_kept + 1);
   ASSERT_EQ(lines.size(), n_kept + 1);

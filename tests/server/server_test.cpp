@@ -322,6 +322,7 @@ TEST_F(ServerTest, MetricsAreWellFormedAndBounded) {  // promise 32
   has("vllm:cache_config_info",
       fmt::format(",block_size=\"32\",num_gpu_blocks=\"{}\"", model_->scheduler->stats().kv_pages), "1");
   has("tamis_access_log_lines_dropped_total", "", "0");
+  has("tamis_log_lines_dropped_total", "", "0");
   for (const char* const reason : {"invalid", "queue_full", "key_full", "waited", "draining"})
     has("tamis_requests_refused_total", fmt::format(",reason=\"{}\"", reason), "0");
   EXPECT_EQ(page.find("# TYPE tamis_requests_refused_total"), page.rfind("# TYPE tamis_requests_refused_total"));
