@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 #include "base/rng.h"
@@ -17,22 +18,25 @@ inline float largest_of(const float* x, size_t n) {
 }
 
 // A run of 32 has 127 steps for its largest magnitude. In a run of 256 each 32 halve that step up to three times, as
-// long as their own largest magnitude still has at most 127 of them; q counts the finest steps.
+// long as their own largest magnitude still has at most 127 of them; q counts the finest steps. Where the steps of 32
+// would sum to more than 2184, the run's largest magnitude has 63.
 struct Rounded {
   std::vector<int> q;
   float scale;
 };
-inline Rounded rounded(const float* x, size_t n) {
+inline Rounded rounded(const float* x, size_t n, float most = 127.0f) {
   const float largest = largest_of(x, n);
-  Rounded r{std::vector<int>(n), largest / 127.0f / (n == 256 ? 8.0f : 1.0f)};
+  Rounded r{std::vector<int>(n), largest / most / (n == 256 ? 8.0f : 1.0f)};
   if (largest == 0) return r;
   for (size_t first = 0; first < n; first += 32) {
-    int finer = 1;
+    int finer = 1, n_steps = 0;
     while (n == 256 && finer < 8 && largest_of(x + first, 32) * 2 * static_cast<float>(finer) <= largest) finer *= 2;
     for (size_t i = first; i < first + 32; ++i) {
-      const auto steps = static_cast<int>(std::nearbyintf(x[i] * (127.0f / largest * static_cast<float>(finer))));
+      const auto steps = static_cast<int>(std::nearbyintf(x[i] * (most / largest * static_cast<float>(finer))));
       r.q[i] = steps * (n == 256 ? 8 / finer : 1);
+      n_steps += std::abs(steps);
     }
+    if (n == 256 && most == 127.0f && n_steps > 2184) return rounded(x, n, 63.0f);
   }
   return r;
 }

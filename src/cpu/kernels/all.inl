@@ -17,6 +17,10 @@
 //
 #include TAMIS_INT_VOCABULARY
 //
+#ifndef TAMIS_PAIRS_GROUPS
+#include "cpu/simd/no_scale_pairs.h"
+#endif
+//
 #ifdef TAMIS_TILES
 #include TAMIS_TILES
 #else

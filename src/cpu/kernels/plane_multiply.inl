@@ -56,29 +56,48 @@ TAMIS_INLINE float quantize_32(const float* x, int8_t* q) {
   return largest / 127.0f;
 }
 
-// The same for 256, each 32 with as many halvings of the step as its own largest magnitude leaves room for; the scale
-// is of the finest step, shifts[g] what lifts 32 codes to it.
+TAMIS_INLINE int magnitude_32(const int8_t* q) {
+  int sum = 0;
+  for (int i = 0; i < 32; ++i) sum += q[i] < 0 ? -q[i] : q[i];
+  return sum;
+}
+
+// The same for 256 in ±limit, each 32 with as many halvings of the step as its own largest magnitude (as bits) leaves
+// room for; shifts[g]: what lifts 32 codes to the finest step. Returns the most that magnitudes of 32 codes sum to.
+TAMIS_INLINE int round_256(const float* x, const uint32_t* bits, float largest, float limit, int8_t* q,
+                           int32_t* shifts) {
+  int most = 0;
+  for (int g = 0; g < 8; ++g) {
+    float own, inverse = limit / largest;
+    memcpy(&own, &bits[g], 4);
+    shifts[g] = kMostShift;
+    for (; shifts[g] > 0 && own * 2.0f <= largest; own *= 2.0f, --shifts[g]) inverse *= 2.0f;
+    round_32(x + 32 * g, inverse, q + 32 * g);
+    const int magnitude = magnitude_32(q + 32 * g);
+    most = magnitude > most ? magnitude : most;
+  }
+  return most;
+}
+
+// Returns the scale of the finest step, NaN when an element is not finite.
 TAMIS_INLINE float quantize_256(const float* x, int8_t* q, int32_t* shifts) {
   uint32_t bits[8], most = 0;
   for (int g = 0; g < 8; ++g) {
     bits[g] = largest_bits(x + 32 * g, 32);
     most = bits[g] > most ? bits[g] : most;
   }
-  float scale, largest;
+  float scale, largest, limit = 127.0f;
   if (is_flat(most, scale)) {
     memset(q, 0, 256);
     memset(shifts, 0, 8 * sizeof(int32_t));
     return scale;
   }
   memcpy(&largest, &most, 4);
-  for (int g = 0; g < 8; ++g) {
-    float own, inverse = 127.0f / largest;
-    memcpy(&own, &bits[g], 4);
-    shifts[g] = kMostShift;
-    for (; shifts[g] > 0 && own * 2.0f <= largest; own *= 2.0f, --shifts[g]) inverse *= 2.0f;
-    round_32(x + 32 * g, inverse, q + 32 * g);
+  if (round_256(x, bits, largest, limit, q, shifts) > kMostMagnitude) {
+    limit = 63.0f;
+    round_256(x, bits, largest, limit, q, shifts);
   }
-  return largest / 127.0f * (1.0f / (1 << kMostShift));
+  return largest / limit * (1.0f / (1 << kMostShift));
 }
 
 // Column c's quads, [quad][nc][4]; a tile register's columns lie one after another instead.
@@ -109,7 +128,7 @@ TAMIS_INLINE void pack_256(const float* x, size_t c, size_t nc, int8_t* block) {
   int16_t lanes16[16][2];
   for (int g = 0; g < 16; ++g) lane_sums(q + 16 * g, 4, lanes16[g]);
   int8_t *at16 = block + 256 * nc, *at32 = block + 320 * nc, *pairs32 = block + 352 * nc, *pairs16 = block + 368 * nc;
-  int8_t* const at_shifts = block + 404 * nc;
+  int8_t *const at_shifts = block + 404 * nc, *const shift_pairs = block + 436 * nc;
   for (size_t g = 0; g < 16; ++g) memcpy(at16 + (g * nc + c) * 4, lanes16[g], 4);
   for (size_t g = 0; g < 8; ++g) {
     const int16_t *a = lanes16[2 * g], *b = lanes16[2 * g + 1];
@@ -121,6 +140,8 @@ TAMIS_INLINE void pack_256(const float* x, size_t c, size_t nc, int8_t* block) {
     memcpy(pairs16 + (g * nc + c) * 4, pair, 4);
     memcpy(pairs32 + (g / 2 * nc + c) * 4 + g % 2 * 2, &sum, 2);
     memcpy(at_shifts + (g * nc + c) * 4, shifts + g, 4);
+    const auto narrow = static_cast<int16_t>(shifts[g]);
+    memcpy(shift_pairs + (g / 2 * nc + c) * 4 + g % 2 * 2, &narrow, 2);
   }
   memcpy(block + 400 * nc + c * 4, &scale, 4);
 }
@@ -189,15 +210,19 @@ TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n
   }
 }
 
+// Where two instructions unpack 128 codes, reading them as they lie takes less time than what the panel displaces.
+template <class W>
+constexpr bool kUnpacksInRegisters = kPairsGroups && !kHasTiles && requires { requires W::kIsCheap; };
+
 // acc [n_columns][16] = one panel times all columns. From kUnpackColumns on, codes are unpacked once into task.panel.
 template <class W>
 static void multiply_panel(const PlanesTask& task) {
   typedef Geometry<W> G;
   constexpr size_t kBlocksOfPanel = kPanelBytes / G::kCodes;
-  constexpr size_t kBlocksOfStream = IsSuper<W> ? 4 : 32;
+  constexpr size_t kBlocksOfStream = IsSuper<W> ? 6 : 32;
   constexpr size_t kUnpackColumns = kHasTiles ? kTileColumns : 32;
   if (!task.is_added) memset(task.acc, 0, task.n_columns * kPanelRows * sizeof(float));
-  const bool is_unpacked = task.n_columns >= kUnpackColumns;
+  const bool is_unpacked = !kUnpacksInRegisters<W> && task.n_columns >= kUnpackColumns;
   const size_t step = is_unpacked ? kBlocksOfPanel : task.n_columns <= kTileColumns ? task.n_blocks : kBlocksOfStream;
   for (size_t b = 0; b < task.n_blocks; b += step) {
     const size_t n = task.n_blocks - b < step ? task.n_blocks - b : step;

@@ -87,29 +87,36 @@ TAMIS_INLINE void start_sums(const UnitAt& at, Sum* sums) {
   }
 }
 
-// products[c] (+)= scale · Σ codes · activations of group kGroup of the unit; kIsFirst: products hold nothing before.
-template <class W, class From, int NC, int kGroup, bool kIsFirst>
-TAMIS_INLINE void add_group(const UnitAt& at, I32* products) {
-  constexpr int kFirst = kGroup * W::kGroup / 8, kScale = kGroup * W::kGroup / W::kScaleGroup;
-  typename SumOf<W>::type sums[NC];
+// sums[c] = Σ codes · activations of group kGroup of the unit, after what start_sums takes off.
+template <class W, class From, int NC, int kGroup, class Sum>
+TAMIS_INLINE void sum_group(const UnitAt& at, Sum* sums) {
+  constexpr int kFirst = kGroup * W::kGroup / 8;
   start_sums<W, NC, kGroup>(at, sums);
   if constexpr (kHasTiles && NC == kTileColumns) {
     add_by_tiles<W, Offset<W>::kStart == 0>(at.acts + at.unit_idx * 64 + kGroup * W::kGroup, 256,
                                             at.panel + kFirst * 128, sums);
-  } else {
-    const int8_t* quads = at.acts + (at.unit_idx * 8 + kFirst) * NC * 8;
-    Codes a, b;
-    codes_of_pair<W, From, kFirst>(at, a, b);
-    dot_pair<W, NC>(a, b, quads, sums);
-    codes_of_pair<W, From, kFirst + 1>(at, a, b);
-    dot_pair<W, NC>(a, b, quads + NC * 8, sums);
-    if constexpr (W::kGroup == 32) {
-      codes_of_pair<W, From, kFirst + 2>(at, a, b);
-      dot_pair<W, NC>(a, b, quads + NC * 16, sums);
-      codes_of_pair<W, From, kFirst + 3>(at, a, b);
-      dot_pair<W, NC>(a, b, quads + NC * 24, sums);
-    }
+    return;
   }
+  const int8_t* quads = at.acts + (at.unit_idx * 8 + kFirst) * NC * 8;
+  Codes a, b;
+  codes_of_pair<W, From, kFirst>(at, a, b);
+  dot_pair<W, NC>(a, b, quads, sums);
+  codes_of_pair<W, From, kFirst + 1>(at, a, b);
+  dot_pair<W, NC>(a, b, quads + NC * 8, sums);
+  if constexpr (W::kGroup == 32) {
+    codes_of_pair<W, From, kFirst + 2>(at, a, b);
+    dot_pair<W, NC>(a, b, quads + NC * 16, sums);
+    codes_of_pair<W, From, kFirst + 3>(at, a, b);
+    dot_pair<W, NC>(a, b, quads + NC * 24, sums);
+  }
+}
+
+// products[c] (+)= scale · Σ codes · activations of group kGroup of the unit; kIsFirst: products hold nothing before.
+template <class W, class From, int NC, int kGroup, bool kIsFirst>
+TAMIS_INLINE void add_group(const UnitAt& at, I32* products) {
+  constexpr int kScale = kGroup * W::kGroup / W::kScaleGroup;
+  typename SumOf<W>::type sums[NC];
+  sum_group<W, From, NC, kGroup>(at, sums);
   Scales s;
   if constexpr (W::kHasScale)
     s = W::template scale<kScale % 2 != 0>(at.block, at.unit_idx * (32 / W::kScaleGroup) + kScale / 2);
@@ -125,6 +132,11 @@ TAMIS_INLINE void add_group(const UnitAt& at, I32* products) {
   }
 }
 
+template <int NC>
+TAMIS_INLINE const int8_t* shifts_of_half(const UnitAt& at, int half) {
+  return at.acts + (404 + (at.unit_idx * 2 + half) * 4) * NC;
+}
+
 // total[c] += the products of 32 elements, half kHalf of the unit, shifted as those activations are.
 template <class W, class From, int NC, int kHalf>
 TAMIS_INLINE void add_half_unit(const UnitAt& at, I32* total) {
@@ -135,8 +147,40 @@ TAMIS_INLINE void add_half_unit(const UnitAt& at, I32* total) {
     add_group<W, From, NC, 2 * kHalf, true>(at, products);
     add_group<W, From, NC, 2 * kHalf + 1, false>(at, products);
   }
-  const int8_t* const shifts = at.acts + (404 + (at.unit_idx * 2 + kHalf) * 4) * NC;
+  const int8_t* const shifts = shifts_of_half<NC>(at, kHalf);
   TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] = i32_add(total[c], i32_shifted(products[c], shifts + 4 * c));
+}
+
+// The same, given the sums of that half's two groups.
+template <class W, int NC, int kHalf>
+TAMIS_INLINE void add_pair_of_half(const UnitAt& at, const GroupAcc* first, const GroupAcc* second, I32* total) {
+  const ScalePairs s = W::scale_pairs(at.block, at.unit_idx * 2 + kHalf);
+  const int8_t* const shifts = shifts_of_half<NC>(at, kHalf);
+  TAMIS_UNROLL for (int c = 0; c < NC; ++c) {
+    const I32 products = add_scaled_pair(i32_zero(), first[c], second[c], s);
+    total[c] = i32_add(total[c], i32_shifted(products, shifts + 4 * c));
+  }
+}
+
+// The same for all of the unit, a product for every two groups.
+template <class W, class From, int NC>
+TAMIS_INLINE void add_unit_by_pairs(const UnitAt& at, I32* total) {
+  GroupAcc first[NC], second[NC];
+  if constexpr (W::kGroup == 32) {
+    sum_group<W, From, NC, 0>(at, first);
+    sum_group<W, From, NC, 1>(at, second);
+    const ScalePairs s = W::scale_pairs(at.block, at.unit_idx);
+    const int8_t* const shift_pairs = at.acts + (436 + at.unit_idx * 4) * NC;
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c)
+      total[c] = add_scaled_pair(total[c], first[c], second[c], scale_pairs_shifted(s, shift_pairs + 4 * c));
+  } else {
+    sum_group<W, From, NC, 0>(at, first);
+    sum_group<W, From, NC, 1>(at, second);
+    add_pair_of_half<W, NC, 0>(at, first, second, total);
+    sum_group<W, From, NC, 2>(at, first);
+    sum_group<W, From, NC, 3>(at, second);
+    add_pair_of_half<W, NC, 1>(at, first, second, total);
+  }
 }
 
 // out [NC][16] (f32) += block · activations, given total[c] = Σ scale · codes · activations: one multiply by d, one by
@@ -180,9 +224,13 @@ TAMIS_INLINE void super_block(const uint8_t* block, const uint8_t* panel, const 
       constexpr int kShare = W::kLayout.bytes / 4;
       TAMIS_UNROLL for (int i = 0; i < (kShare + 63) / 64; ++i) prefetch(block + kPrefetchAhead + u * kShare + i * 64);
     }
-    if constexpr (!From::kIsStream) prefetch_columns<kActs256Bytes * NC, 4>(acts, u);
-    add_half_unit<W, From, NC, 0>(at, total);
-    add_half_unit<W, From, NC, 1>(at, total);
+    if constexpr (NC == kTileColumns) prefetch_columns<kActs256Bytes * NC, 4>(acts, u);
+    if constexpr (kPairsGroups && W::kHasNarrowSums) {
+      add_unit_by_pairs<W, From, NC>(at, total);
+    } else {
+      add_half_unit<W, From, NC, 0>(at, total);
+      add_half_unit<W, From, NC, 1>(at, total);
+    }
   }
   finish_block<W, NC>(block, acts, total, out);
 }

@@ -8,13 +8,15 @@
 //   kOffset                  what is to be taken off every code; kNarrowStart: how much of it must come off before the
 //                            products are added, so that the sums of a group fit 16 bits
 //   kSigned                  codes are signed bytes
+//   kHasNarrowSums           sums of a group fit 16 bits as they are: codes of at most 4 bits (see kMostMagnitude)
 //   kFactor                  what d is multiplied by; a power of two, hence exact
 
 namespace tamis::cpu::TAMIS_TARGET {
 
 struct SuperDefaults {
+  static constexpr bool kIsCheap = false;  // see kUnpacksInRegisters
   static constexpr int kOffset = 0, kNarrowStart = 0;
-  static constexpr bool kSigned = false, kSignedScale = false, kHasScale = true;
+  static constexpr bool kSigned = false, kSignedScale = false, kHasScale = true, kHasNarrowSums = false;
   static constexpr bool kHasMin = false;         // y = d · Σ − dmin · Σ mins
   static constexpr bool kHasIntegerMin = false;  // y = d · (8 Σ − Σ mins)
   static constexpr float kFactor = 1.0f;
@@ -49,10 +51,13 @@ struct ThreeBits : SuperDefaults {
 struct Q2K : TwoBits {
   static constexpr SuperLayout kLayout = kLayoutQ2K;
   static constexpr int kScaleGroup = 16, kGroup = 16;
-  static constexpr bool kHasMin = true;
+  static constexpr bool kHasMin = true, kHasNarrowSums = true, kIsCheap = true;
   template <bool kOdd>
   static TAMIS_METHOD Scales scale(const uint8_t* p, int pair_idx) {
     return scales_load_nibbles<kOdd>(p + pair_idx * 32);
+  }
+  static TAMIS_METHOD ScalePairs scale_pairs(const uint8_t* p, int pair_idx) {
+    return scale_pairs_load_nibbles(p + pair_idx * 32);
   }
   static TAMIS_METHOD I32 add_mins(I32 acc, const uint8_t* p, int pair_idx, const int16_t* sums) {
     return dot_high_nibbles(acc, p + pair_idx * 32, sums);
@@ -67,6 +72,9 @@ struct ByteScales : Source {
   static TAMIS_METHOD Scales scale(const uint8_t* p, int pair_idx) {
     return scales_load<kIsSigned, kOdd>(p + pair_idx * 32);
   }
+  static TAMIS_METHOD ScalePairs scale_pairs(const uint8_t* p, int pair_idx) {
+    return scale_pairs_load<kIsSigned>(p + pair_idx * 32);
+  }
 };
 template <class Source>
 struct ByteMins : ByteScales<Source, false> {
@@ -78,12 +86,13 @@ struct ByteMins : ByteScales<Source, false> {
 struct Q3K : ByteScales<ThreeBits, true> {
   static constexpr SuperLayout kLayout = kLayoutQ3K;
   static constexpr int kScaleGroup = 16, kGroup = 16, kOffset = 4, kNarrowStart = 4;
+  static constexpr bool kHasNarrowSums = true;
 };
 
 struct Q4K : ByteMins<Nibbles> {
   static constexpr SuperLayout kLayout = kLayoutQ4K;
   static constexpr int kScaleGroup = 32, kGroup = 32;
-  static constexpr bool kHasMin = true;
+  static constexpr bool kHasMin = true, kHasNarrowSums = true, kIsCheap = true;
 };
 
 struct Q5K : ByteMins<SuperDefaults> {

@@ -22,10 +22,14 @@ constexpr int kVector = 64;
 //   int16  sums16 [8][NC][2]    sums of 16 elements, two neighbouring groups, shifted
 //   float  scale [NC]
 //   int32  shifts [8][NC]       per 32: an element is scale · (code << shift)
+//   int16  shift_pairs [4][NC][2]  the same, two neighbouring groups
 // One large element would leave the others of its block few bits of their own; shifts from 0 to kMostShift give every
 // 32 elements their own range within it, and sums of a block stay integers of 32 bits, sums of 32 elements of 16.
 constexpr int kMostShift = 3;
-constexpr int kActs256Bytes = 256 + 64 + 32 + 16 + 32 + 4 + 32;
+// Codes of a block lie in ±127; in ±63 when the magnitudes of 32 of them would sum to more than kMostMagnitude, so that
+// 32 products with codes of 4 bits fit 16 bits: 15 · kMostMagnitude < 2^15.
+constexpr int kMostMagnitude = 2184;
+constexpr int kActs256Bytes = 256 + 64 + 32 + 16 + 32 + 4 + 32 + 16;
 // Scale per 32 (`A8/32`): int8 quads [8][NC][4]; int16 lanes [NC][2]; float scale [NC]; float scaled_sum [NC] = scale ·
 // sum; int16 lanes of the first 16 [NC][2].
 constexpr int kActs32Bytes = 32 + 4 + 4 + 4 + 4;

@@ -30,6 +30,8 @@ constexpr int kTileColumns = 16;  // the rows of a tile register
 constexpr int kTileColumns = 8;
 #endif
 constexpr bool kWideSums = true;
+#define TAMIS_PAIRS_GROUPS
+constexpr bool kPairsGroups = true;  // scales of two groups multiply their sums in one instruction, where those fit 16 bits
 constexpr int kSignedBias = 128;  // signed codes go into products as unsigned + 128
 constexpr uint64_t kSignedFlip = 0x8080808080808080;
 constexpr int kPrefetchAhead = 0;  // Zen 4's own prefetcher follows the stream at 90-99 %; prefetches slow it down
@@ -124,6 +126,24 @@ TAMIS_INLINE Scales scales_load(const uint8_t* pairs) {
 template <bool kOdd>
 TAMIS_INLINE Scales scales_load_nibbles(const uint8_t* pairs) {
   return {_mm512_and_si512(scales_load<false, kOdd>(pairs).v, _mm512_set1_epi32(15))};
+}
+typedef Scales ScalePairs;  // int16, of two groups
+template <bool kSigned>
+TAMIS_INLINE ScalePairs scale_pairs_load(const uint8_t* pairs) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(pairs));
+  return {kSigned ? _mm512_cvtepi8_epi16(bytes) : _mm512_cvtepu8_epi16(bytes)};
+}
+TAMIS_INLINE ScalePairs scale_pairs_load_nibbles(const uint8_t* pairs) {
+  return {_mm512_and_si512(scale_pairs_load<false>(pairs).v, _mm512_set1_epi16(15))};
+}
+TAMIS_INLINE ScalePairs scale_pairs_shifted(ScalePairs s, const int8_t* shift_pair) {
+  return {_mm512_sllv_epi16(s.v, set1_dword(shift_pair))};
+}
+// acc + first · scale + second · scale, for sums that fit 16 bits.
+TAMIS_INLINE I32 add_scaled_pair(I32 acc, GroupAcc first, GroupAcc second, ScalePairs s) {
+  const __m512i low_words = _mm512_set4_epi32(0x0d0c0000, 0x09080000, 0x05040000, 0x01000000);
+  const __m512i sums = _mm512_mask_shuffle_epi8(first.v, 0xcccccccccccccccc, second.v, low_words);
+  return {_mm512_dpwssd_epi32(acc.v, sums, s.v)};
 }
 TAMIS_INLINE I32 signed_scaled(I32 a, Scales s) { return {_mm512_mullo_epi32(a.v, s.v)}; }
 template <bool kSigned>
