@@ -139,7 +139,9 @@ std::unique_ptr<PlaneWeight> large_matrix(const KernelTable& kernels, DType dtyp
   for (size_t p = 1; p < n_panels; ++p)
     std::memcpy(rows.data() + p * kPanelRows * row_bytes, rows.data(), kPanelRows * row_bytes);
   const auto pool = ThreadPool::create(0);
-  auto weight = PlaneWeight::pack(dtype, Shape{n_panels * kPanelRows, n_in}, rows.data(), kernels, pool.get());
+  PanelMemory memory;
+  auto weight =
+      PlaneWeight::pack(dtype, Shape{n_panels * kPanelRows, n_in}, rows.data(), kernels, {memory, pool.get()});
   return weight ? std::move(*weight) : nullptr;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -33,19 +34,29 @@ class ThreadPool {
 
   uint32_t n_threads() const { return n_threads_; }
 
+  // Where a thread will begin to read: up to two streams, of which it asks for the first `n_bytes` each while it waits.
+  struct Ahead {
+    const uint8_t* at[2] = {nullptr, nullptr};
+    size_t n_bytes = 0;
+  };
+
   // Calls fn(begin, end, thread_idx) until [0, n_items) is covered once, in ranges of at most `grain` items (0 =
   // guided: long ranges first, then ever shorter ones, so that each thread walks long stretches and all end together).
+  // Each thread begins with share() and helps others when that is done. `ahead`: empty or an entry for each thread,
+  // what it will read after this loop; addresses that need not be there any more by then.
   // thread_idx < n_threads() names a slot no other running call of this loop has: use it for scratch. A call from
   // inside fn runs at once on the same thread under the same thread_idx, as a single range. Calls from several outside
   // threads take turns. Errors: out_of_memory when fn throws std::bad_alloc, internal for any other exception; the rest
   // of the ranges are then skipped.
   template <class Fn>
-  Status parallel_for(size_t n_items, size_t grain, Fn&& fn) {
+  Status parallel_for(size_t n_items, size_t grain, Fn&& fn, std::span<const Ahead> ahead = {}) {
     auto call = [](void* context, size_t begin, size_t end, uint32_t thread_idx) {
       (*static_cast<std::remove_reference_t<Fn>*>(context))(begin, end, thread_idx);
     };
-    return run(n_items, grain, call, const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+    return run({n_items, grain, call, const_cast<void*>(static_cast<const void*>(std::addressof(fn))), ahead});
   }
+  // The items of a loop that thread `thread_idx` takes first; those of memory nodes without a thread are in no share.
+  ItemRange share(size_t n_items, size_t grain, uint32_t thread_idx) const;
 
  private:
   using Call = void (*)(void* context, size_t begin, size_t end, uint32_t thread_idx);
@@ -56,22 +67,31 @@ class ThreadPool {
     size_t grain = 1;
     Call call = nullptr;
     void* context = nullptr;
+    std::span<const Ahead> ahead;
   };
 
-  // Items of one memory node that nobody has taken: [next, end).
+  // Items that nobody has taken, [next, end): of one thread, or of a memory node that has none.
   struct alignas(64) Queue {
     std::atomic<size_t> next{0};
     size_t end = 0;
   };
 
+  // A queue's place: part `part` of `n_parts` of a node's items.
+  struct Place {
+    size_t node, part, n_parts;
+  };
+
   explicit ThreadPool(std::vector<MemoryNode> nodes);
-  ItemRange take(Queue& queue, size_t grain) const;  // empty when nothing is left
+  void make_queues();
+  ItemRange items_of(const Place& place, size_t n_items, size_t grain) const;
+  static ItemRange take(Queue& queue, size_t grain);  // empty when nothing is left
   void fill_queues(size_t n_items, size_t grain);
-  Status run(size_t n_items, size_t grain, Call call, void* context);
+  Status run(const Loop& loop);
+  Status run_alone(const Loop& loop, uint32_t thread_idx);
   void work(uint32_t thread_idx);
   void stay_on_node(uint32_t thread_idx) const;
-  void run_ranges(uint32_t thread_idx);
-  void wait_for_signal(uint32_t seen);
+  void run_ranges(uint32_t thread_idx, Ahead& ahead);
+  void wait_for_signal(uint32_t seen, Ahead& ahead);
   void wait_for_workers();
   Status loop_status() const;
 
@@ -83,8 +103,11 @@ class ThreadPool {
 
   Loop loop_;
   std::atomic<bool> is_stopping_{false};
-  std::atomic<uint8_t> failure_{0};                // a Failure of the running loop
-  std::unique_ptr<Queue[]> queues_;                // one a node
+  std::atomic<uint8_t> failure_{0};  // a Failure of the running loop
+  std::vector<Place> places_;        // of the queues, nodes in order
+  std::vector<size_t> own_queue_;    // [n_threads]
+  std::unique_ptr<Queue[]> queues_;
+  Ahead ahead_;                                    // of the calling thread
   alignas(64) std::atomic<uint32_t> signal_{0};    // counts loops; workers sleep on it
   alignas(64) std::atomic<uint32_t> n_inside_{0};  // kOpen | number of workers inside the loop; the caller sleeps on it
 };

@@ -11,7 +11,7 @@ Result<std::unique_ptr<AffineWeight>> AffineWeight::pack(DType dtype, const Shap
   std::unique_ptr<AffineWeight> out(new AffineWeight(dtype, shape, rows, kernels));
   out->format_ = *affine_format(dtype);
   out->is_exact_ = is_exact;
-  TAMIS_TRY_STATUS(out->allocate());
+  TAMIS_TRY_STATUS(out->allocate(packing.memory));
   TAMIS_TRY_STATUS(for_panels(packing, *out, [&](size_t i) {
     pack_affine_rows(dtype, reinterpret_cast<const uint8_t*>(out->row(i * kPanelRows)), out->row_bytes(),
                      out->rows_of_panel(i), out->panels_.data() + i * out->panel_bytes());
@@ -20,13 +20,14 @@ Result<std::unique_ptr<AffineWeight>> AffineWeight::pack(DType dtype, const Shap
 }
 
 Result<std::unique_ptr<AffineWeight>> AffineWeight::pack(const AffineRows& rows, uint64_t first_row, uint64_t n_rows,
-                                                         const KernelTable& kernels, ThreadPool* pool, bool is_exact) {
+                                                         const KernelTable& kernels, const Packing& packing,
+                                                         bool is_exact) {
   std::unique_ptr<AffineWeight> out(new AffineWeight(DType::f32, Shape{n_rows, rows.shape().n_in}, nullptr, kernels));
   out->format_ = packed_format(rows.shape());
   out->is_exact_ = is_exact;
   out->order_.assign(rows.order().begin(), rows.order().end());
-  TAMIS_TRY_STATUS(out->allocate());
-  TAMIS_TRY_STATUS(for_panels({pool}, *out, [&](size_t i) {
+  TAMIS_TRY_STATUS(out->allocate(packing.memory));
+  TAMIS_TRY_STATUS(for_panels(packing, *out, [&](size_t i) {
     const auto read = [&](size_t r, size_t g, AffineGroup& group) {
       AffineRows::Group packed;
       rows.read(first_row + i * kPanelRows + r, g, packed);
@@ -40,10 +41,10 @@ Result<std::unique_ptr<AffineWeight>> AffineWeight::pack(const AffineRows& rows,
   return out;
 }
 
-Status AffineWeight::allocate() {
+Status AffineWeight::allocate(PanelMemory& memory) {
   const auto n_bytes = checked_mul(n_panels(), panel_bytes());
   if (!n_bytes) return fail(ErrorCode::out_of_memory, "a matrix of shape [{}, {}] does not fit", n_out(), n_in());
-  TAMIS_TRY(panels_, AlignedBytes::allocate(*n_bytes));
+  TAMIS_TRY(panels_, AlignedBytes::allocate(*n_bytes, memory));
   return {};
 }
 

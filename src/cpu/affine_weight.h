@@ -21,7 +21,7 @@ class AffineWeight final : public CpuWeight {
                                                     const KernelTable& kernels, const Packing& packing, bool is_exact);
   // The same of packed codes, inputs in their stored order. Requires: rows.shape() is one that packed_format takes.
   static Result<std::unique_ptr<AffineWeight>> pack(const AffineRows& rows, uint64_t first_row, uint64_t n_rows,
-                                                    const KernelTable& kernels, ThreadPool* pool, bool is_exact);
+                                                    const KernelTable& kernels, const Packing& packing, bool is_exact);
 
   size_t resident_bytes() const override { return panels_.size(); }
   bool reads_file() const override { return false; }
@@ -30,6 +30,9 @@ class AffineWeight final : public CpuWeight {
   }
   std::span<const uint32_t> input_order() const override { return order_; }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
+  std::span<const uint8_t> stream_from(size_t panel) const override {
+    return {panels_.data() + panel * panel_bytes(), panels_.data() + panels_.size()};
+  }
 
  protected:
   void decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const override;
@@ -39,7 +42,7 @@ class AffineWeight final : public CpuWeight {
 
   size_t panel_bytes() const { return affine_panel_bytes(format_, n_in()); }
 
-  Status allocate();
+  Status allocate(PanelMemory& memory);
 
   AffineFormat format_{};
   std::vector<uint32_t> order_;

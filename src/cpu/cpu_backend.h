@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -100,14 +101,33 @@ class CpuBackend final : public Backend {
   // fn(begin, end, thread_idx) over [0, n_items) on all threads, or at once when the work is too small to share (`cost`
   // of an item is about its number of float operations). A failure is kept for finish().
   template <class Fn>
-  void for_ranges(size_t n_items, size_t grain, size_t cost, Fn&& fn) {
+  void for_ranges(size_t n_items, size_t grain, size_t cost, Fn&& fn, std::span<const ThreadPool::Ahead> ahead = {}) {
     if (pool_ == nullptr || n_items * cost < kSharedCost) {
       if (n_items != 0) fn(size_t{0}, n_items, uint32_t{0});
       return;
     }
-    if (Status status = pool_->parallel_for(n_items, grain, fn); !status && status_) status_ = std::move(status);
+    if (Status status = pool_->parallel_for(n_items, grain, fn, ahead); !status && status_) status_ = std::move(status);
   }
   static constexpr size_t kSharedCost = 32768;  // below, waking the others costs more than it saves
+
+  // The panels of some linear maps as items of one parallel loop, `n_panels` each.
+  struct LinearPart {
+    std::span<const LinearJob> jobs;
+    const LinearGroup* group;
+    size_t n_panels, end;  // end: after its last item
+  };
+  struct Chunk {
+    const LinearPart* part;
+    size_t first_panel, n_panels;
+  };
+  // Where threads begin in the loop of some weights, and the weight whose loop came after it the last time.
+  struct Course {
+    const WeightStorage* next = nullptr;
+    std::vector<ThreadPool::Ahead> begins;
+  };
+  static Chunk chunk_at(std::span<const LinearPart> parts, size_t item, size_t n_panels);
+  // Notes where threads begin in this loop; what to read ahead for the one after it.
+  std::span<const ThreadPool::Ahead> follow_course(std::span<const LinearPart> parts, size_t n_items, size_t chunk);
 
   // Fills in the jobs' columns, in the forms and orders their weights read; valid until the next call.
   void pack_columns(std::span<LinearGroup> groups);
@@ -129,12 +149,15 @@ class CpuBackend final : public Backend {
   const KernelTable& kernels_;
   CpuActivations activations_;
   CpuLayout layout_;
+  PanelMemory panel_memory_;
   std::shared_ptr<BufferPool> buffers_;
-  std::vector<Columns> columns_;  // of the running op
-  std::vector<int8_t> packed_;    // their codes
-  std::vector<float> ordered_;    // inputs in the order that a weight reads them
-  std::vector<Scratch> scratch_;  // [n_threads]
-  RopeTable rope_tables_[2];      // full and windowed layers may rotate differently
+  std::vector<Columns> columns_;                              // of the running op
+  std::vector<int8_t> packed_;                                // their codes
+  std::vector<float> ordered_;                                // inputs in the order that a weight reads them
+  std::vector<Scratch> scratch_;                              // [n_threads]
+  std::unordered_map<const WeightStorage*, Course> courses_;  // by the first weight; addresses in it may be stale
+  const WeightStorage* last_ = nullptr;                       // whose loop was the last one
+  RopeTable rope_tables_[2];                                  // full and windowed layers may rotate differently
   uint32_t rope_turn_ = 0;
   AttentionMemory attention_;
   Status status_;

@@ -31,7 +31,7 @@ Result<std::unique_ptr<FloatWeight>> FloatWeight::pack(DType dtype, const Shape&
   out->kind_ = float_kind(dtype);
   const auto n_bytes = checked_mul(out->n_panels(), out->panel_bytes());
   if (!n_bytes) return fail(ErrorCode::out_of_memory, "a matrix of shape {} does not fit", shape.to_string());
-  TAMIS_TRY(out->panels_, AlignedBytes::allocate(*n_bytes));
+  TAMIS_TRY(out->panels_, AlignedBytes::allocate(*n_bytes, packing.memory));
   TAMIS_TRY_STATUS(for_panels(packing, *out, [&](size_t i) { out->pack_panel(i); }));
   return out;
 }

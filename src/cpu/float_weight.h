@@ -25,6 +25,9 @@ class FloatWeight final : public CpuWeight {
   bool reads_file() const override { return false; }
   ColumnForm column_form() const override { return ColumnForm::f32; }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
+  std::span<const uint8_t> stream_from(size_t panel) const override {
+    return {panels_.data() + panel * panel_bytes(), panels_.data() + panels_.size()};
+  }
 
  private:
   using CpuWeight::CpuWeight;

@@ -61,12 +61,13 @@ Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view 
   const MatrixForm form = matrix_form(dtype, layout_, activations_);
   switch (form) {
     case MatrixForm::planes:
-      return as_storage(PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, {pool_, on_taken_}));
+      return as_storage(PlaneWeight::pack(dtype, shape, bytes.data(), kernels_, {panel_memory_, pool_, on_taken_}));
     case MatrixForm::floats:
-      return as_storage(FloatWeight::pack(dtype, shape, bytes.data(), kernels_, {pool_, on_taken_}));
+      return as_storage(FloatWeight::pack(dtype, shape, bytes.data(), kernels_, {panel_memory_, pool_, on_taken_}));
     case MatrixForm::affine: {
       const bool is_exact = activations_ == CpuActivations::f32;
-      return as_storage(AffineWeight::pack(dtype, shape, bytes.data(), kernels_, {pool_, on_taken_}, is_exact));
+      return as_storage(
+          AffineWeight::pack(dtype, shape, bytes.data(), kernels_, {panel_memory_, pool_, on_taken_}, is_exact));
     }
     case MatrixForm::file: break;
   }
@@ -75,8 +76,8 @@ Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view 
 
 Result<std::unique_ptr<WeightStorage>> CpuBackend::load_affine(std::string_view, const AffineRows& rows,
                                                                uint64_t first_row, uint64_t n_rows) {
-  TAMIS_TRY(auto packed,
-            AffineWeight::pack(rows, first_row, n_rows, kernels_, pool_, activations_ == CpuActivations::f32));
+  TAMIS_TRY(auto packed, AffineWeight::pack(rows, first_row, n_rows, kernels_, {panel_memory_, pool_},
+                                            activations_ == CpuActivations::f32));
   return std::unique_ptr<WeightStorage>(std::move(packed));
 }
 

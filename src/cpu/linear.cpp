@@ -19,6 +19,10 @@ const CpuWeight& cpu_weight(const Linear& linear) { return static_cast<const Cpu
 // With so few columns reading the codes is what takes time: threads then walk stretches as long as they can.
 constexpr size_t kReadingColumns = 4;
 
+// While a thread waits it reads the beginning of what it will multiply next: this much fits its second cache beside
+// what is in use. With many columns it waits for products, not for memory.
+constexpr size_t kAheadBytes = size_t{256} << 10, kAheadColumns = 32;
+
 // Panels of an item of work: whole runs of panels that lie together, unless threads would go without.
 size_t chunk_panels(size_t n_panels_in_all, size_t n_columns, size_t n_threads) {
   const size_t most = n_columns <= kReadingColumns ? kPanelsTogether : kMostPanels;
@@ -124,14 +128,41 @@ void CpuBackend::pack_blocks(const Columns& columns, ColumnForm form, size_t n_b
   }
 }
 
+CpuBackend::Chunk CpuBackend::chunk_at(std::span<const LinearPart> parts, size_t item, size_t n_panels) {
+  const LinearPart& part = *std::ranges::upper_bound(parts, item, {}, &LinearPart::end);
+  const size_t n_after = (part.end - item) * n_panels;  // from here to the end, rounded up to whole chunks
+  const size_t first = (part.n_panels + n_panels - 1) / n_panels * n_panels - n_after;
+  return {&part, first, std::min(n_panels, part.n_panels - first)};
+}
+
+std::span<const ThreadPool::Ahead> CpuBackend::follow_course(std::span<const LinearPart> parts, size_t n_items,
+                                                             size_t chunk) {
+  if (pool_ == nullptr) return {};
+  const WeightStorage* const first = parts.front().jobs.front().linear->weight;
+  Course& course = courses_[first];
+  course.begins.assign(pool_->n_threads(), {});
+  for (uint32_t thread = 0; thread < pool_->n_threads(); ++thread) {
+    const ItemRange items = pool_->share(n_items, 0, thread);
+    if (items.begin == items.end) continue;
+    const Chunk at = chunk_at(parts, items.begin, chunk);
+    ThreadPool::Ahead& begin = course.begins[thread];
+    begin.n_bytes = kAheadBytes / at.part->jobs.size();
+    for (size_t j = 0; j < std::min(at.part->jobs.size(), std::size(begin.at)); ++j) {
+      const std::span<const uint8_t> stream = cpu_weight(*at.part->jobs[j].linear).stream_from(at.first_panel);
+      begin.at[j] = stream.data();
+      begin.n_bytes = std::min(begin.n_bytes, stream.size());
+    }
+  }
+  if (last_ != nullptr) courses_[last_].next = first;
+  last_ = first;
+  const auto next = courses_.find(courses_[first].next);
+  return next != courses_.end() ? std::span<const ThreadPool::Ahead>(next->second.begins)
+                                : std::span<const ThreadPool::Ahead>();
+}
+
 void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* activation) {
   pack_columns(groups);
-  struct Part {
-    std::span<const LinearJob> jobs;
-    const LinearGroup* group;
-    size_t n_panels, end;  // end: after its last item
-  };
-  std::vector<Part> parts;
+  std::vector<LinearPart> parts;
   size_t n_panels_in_all = 0, n_items = 0, n_columns = 0, cost = 0;
   for (const LinearGroup& group : groups) {
     const size_t n_fused = activation != nullptr ? group.jobs.size() : 1;  // with an activation, jobs go in pairs
@@ -144,21 +175,21 @@ void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* act
     }
   }
   const size_t chunk = chunk_panels(n_panels_in_all, n_columns, scratch_.size());
-  for (Part& part : parts) part.end = n_items += (part.n_panels + chunk - 1) / chunk;
+  for (LinearPart& part : parts) part.end = n_items += (part.n_panels + chunk - 1) / chunk;
   const bool is_reading = n_columns <= kReadingColumns;
   const size_t item_cost = cost / std::max<size_t>(n_items, 1) / 4;
-  for_ranges(n_items, is_reading ? 0 : 1, item_cost, [&](size_t begin, size_t end, uint32_t thread) {
-    auto part = std::ranges::upper_bound(parts, begin, {}, &Part::end);
+  const auto run = [&](size_t begin, size_t end, uint32_t thread) {
     for (size_t item = begin; item < end;) {
-      while (item >= part->end) ++part;
-      const size_t n_after = (part->end - item) * chunk;  // panels from here to the end, rounded up to whole chunks
-      const size_t first = (part->n_panels + chunk - 1) / chunk * chunk - n_after;
-      const size_t n_taken = is_reading ? std::min(end, part->end) - item : 1;
-      run_chunk(part->jobs, {first, std::min(n_taken * chunk, part->n_panels - first), 0, part->group->x.n_rows},
-                activation, scratch_[thread]);
+      const Chunk at = chunk_at(parts, item, chunk);
+      const size_t n_taken = is_reading ? std::min(end, at.part->end) - item : 1;
+      const size_t n_panels = std::min(n_taken * chunk, at.part->n_panels - at.first_panel);
+      run_chunk(at.part->jobs, {at.first_panel, n_panels, 0, at.part->group->x.n_rows}, activation, scratch_[thread]);
       item += n_taken;
     }
-  });
+  };
+  std::span<const ThreadPool::Ahead> ahead;
+  if (n_columns <= kAheadColumns) ahead = follow_course(parts, n_items, chunk);
+  for_ranges(n_items, is_reading ? 0 : 1, item_cost, run, ahead);
 }
 
 void CpuBackend::run_chunk(std::span<const LinearJob> jobs, PanelRange range, const Activation* activation,

@@ -69,7 +69,8 @@ Result<MachineMeter> MachineMeter::create(ThreadPool* pool, std::string_view tar
 }
 
 Result<MachineSpeed> MachineMeter::measure() {
-  TAMIS_TRY(state_->bytes, cpu::AlignedBytes::allocate(kReadBytes));
+  cpu::PanelMemory memory;
+  TAMIS_TRY(state_->bytes, cpu::AlignedBytes::allocate(kReadBytes, memory));
   std::memset(state_->bytes.data(), 1, kReadBytes);
   MachineSpeed best;
   for (int pass = 0; pass < kPasses; ++pass) {

@@ -11,7 +11,7 @@ Result<std::unique_ptr<PlaneWeight>> PlaneWeight::pack(DType dtype, const Shape&
   out->type_ = plane_type(dtype);
   const auto n_bytes = checked_mul(out->n_panels(), out->panel_bytes());
   if (!n_bytes) return fail(ErrorCode::out_of_memory, "a matrix of shape {} does not fit", shape.to_string());
-  TAMIS_TRY(out->planes_, AlignedBytes::allocate(*n_bytes));
+  TAMIS_TRY(out->planes_, AlignedBytes::allocate(*n_bytes, packing.memory));
   const DTypeInfo& info = dtype_info(dtype);
   const PlaneType& type = *out->type_;
   TAMIS_TRY_STATUS(for_panels(packing, *out, [&](size_t i) {

@@ -26,6 +26,10 @@ class PlaneWeight final : public CpuWeight {
   bool reads_file() const override { return false; }
   ColumnForm column_form() const override { return type_->block_len == 256 ? ColumnForm::q8_256 : ColumnForm::q8_32; }
   void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const override;
+  std::span<const uint8_t> stream_from(size_t panel) const override {
+    const uint8_t* const from = step_at(panel, 0);
+    return {from, planes_.data() + planes_.size()};
+  }
 
  private:
   using CpuWeight::CpuWeight;

@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "compute/backend.h"
 #include "cpu/kernels.h"
+#include "cpu/panel_bytes.h"
 
 namespace tamis::cpu {
 
@@ -75,6 +76,9 @@ class CpuWeight : public WeightStorage {
   // tiles [n_panels][n_columns][16] = panels · columns; rows past n_out are undefined.
   virtual void multiply(const PanelRange& range, const Columns& columns, PanelScratch& scratch, float* tiles) const = 0;
 
+  // What a product with few columns reads from panel i on, one stream; empty where that is not known.
+  virtual std::span<const uint8_t> stream_from(size_t) const { return {}; }
+
   // Elements [first, first + n) of row i. Requires: both multiples of the type's block length.
   void decode(size_t i, size_t first, size_t n, float* out) const;
 
@@ -110,9 +114,11 @@ class FileWeight final : public CpuWeight {
   }
 };
 
-// What repacking runs on (null: this thread), and whom it tells of rows it is done with.
+// Where repacked matrices lie, what repacking runs on (null: this thread), and whom it tells of rows it is done with.
 struct Packing {
-  Packing(ThreadPool* threads = nullptr, Backend::OnTaken tell = nullptr) : pool(threads), on_taken(std::move(tell)) {}
+  Packing(PanelMemory& room, ThreadPool* threads = nullptr, Backend::OnTaken tell = nullptr)
+      : memory(room), pool(threads), on_taken(std::move(tell)) {}
+  PanelMemory& memory;
   ThreadPool* pool;
   Backend::OnTaken on_taken;
 };

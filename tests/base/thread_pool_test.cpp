@@ -59,7 +59,8 @@ Topology nodes_of(const std::vector<uint32_t>& n_cores) {
   return topology;
 }
 
-// With grain 0 no range is longer than half of an even share of what is left when it is taken, so the last are single.
+// With grain 0 no range is longer than half of what is left of a thread's share when it is taken, so the last are
+// single.
 TEST(ThreadPool, GuidedRangesShrink) {
   const auto pool = ThreadPool::create(2);
   std::mutex mutex;
@@ -70,7 +71,8 @@ TEST(ThreadPool, GuidedRangesShrink) {
   });
   ASSERT_TRUE(status.has_value());
   std::sort(ranges.begin(), ranges.end());
-  for (const auto& [begin, end] : ranges) EXPECT_EQ(end - begin, std::max<size_t>(1, (1000 - begin) / 4)) << begin;
+  for (const auto& [begin, end] : ranges)
+    EXPECT_EQ(end - begin, std::max<size_t>(1, ((begin < 500 ? 500 : 1000) - begin) / 2)) << begin;
   EXPECT_LT(ranges.size(), 40u);
 }
 
@@ -97,6 +99,43 @@ TEST(ThreadPool, AThreadBeginsWithItsNodesShare) {
   EXPECT_TRUE(status.has_value());
   EXPECT_EQ(first[0], 0u);
   EXPECT_EQ(first[1], items_of_node(topology.nodes, 100, 1, 1).begin);
+}
+
+TEST(ThreadPool, SharesAreWhatThreadsBeginWith) {
+  for (const uint32_t n_threads : {1u, 2u, 3u, 8u}) {
+    const auto pool = ThreadPool::create(n_threads);
+    for (const size_t n_items : {1u, 7u, 64u, 1000u})
+      for (const size_t grain : {0u, 1u, 3u, 64u}) {
+        size_t end = 0;
+        for (uint32_t i = 0; i < n_threads; ++i) {
+          const ItemRange items = pool->share(n_items, grain, i);
+          EXPECT_EQ(items.begin, end);
+          end = items.end;
+        }
+        EXPECT_EQ(end, n_items);
+      }
+  }
+  const auto pool = ThreadPool::create(2);
+  std::atomic<size_t> first[2] = {SIZE_MAX, SIZE_MAX};
+  std::atomic<int> n_inside{0};
+  ASSERT_TRUE(pool->parallel_for(101, 0, [&](size_t begin, size_t, uint32_t thread_idx) {
+    size_t none = SIZE_MAX;
+    if (!first[thread_idx].compare_exchange_strong(none, begin)) return;
+    for (++n_inside; n_inside < 2;) std::this_thread::yield();  // nobody goes on before both have begun
+  }));
+  for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(first[i], pool->share(101, 0, i).begin);
+}
+
+TEST(ThreadPool, WhatIsReadAheadNeedNotBeThere) {
+  const auto pool = ThreadPool::create(2);
+  const auto* const nowhere = reinterpret_cast<const uint8_t*>(uintptr_t{4096});
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<ThreadPool::Ahead> ahead(2, {{nowhere, round % 2 != 0 ? nullptr : nowhere}, size_t{1} << 20});
+    std::atomic<size_t> n{0};
+    ASSERT_TRUE(pool->parallel_for(
+        50, 0, [&](size_t begin, size_t end, uint32_t) { n += end - begin; }, ahead));
+    EXPECT_EQ(n, 50u);
+  }
 }
 
 TEST(ThreadPool, ManyShortLoops) {

@@ -22,7 +22,8 @@ struct Matrix {
 
 Matrix random_matrix(DType dtype, size_t n_out, size_t n_in) {
   Matrix m{dtype, n_out, n_in, test::random_weights(dtype, n_out, n_in, 3), nullptr};
-  auto packed = PlaneWeight::pack(dtype, Shape{n_out, n_in}, m.rows.data(), *available_targets()[0], nullptr);
+  PanelMemory memory;
+  auto packed = PlaneWeight::pack(dtype, Shape{n_out, n_in}, m.rows.data(), *available_targets()[0], memory);
   EXPECT_TRUE(packed.has_value());
   m.weight = std::move(*packed);
   return m;

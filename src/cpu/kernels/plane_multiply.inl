@@ -212,7 +212,9 @@ TAMIS_INLINE void run_tiles(const PlanesTask& task, size_t first_block, size_t n
 
 // Where two instructions unpack 128 codes, reading them as they lie takes less time than what the panel displaces.
 template <class W>
-constexpr bool kUnpacksInRegisters = kPairsGroups && !kHasTiles && requires { requires W::kIsCheap; };
+constexpr bool kUnpacksInRegisters = kPairsGroups && !kHasTiles && requires {
+  requires W::kIsCheap;
+};
 
 // acc [n_columns][16] = one panel times all columns. From kUnpackColumns on, codes are unpacked once into task.panel.
 template <class W>

@@ -171,8 +171,8 @@ TAMIS_INLINE void add_unit_by_pairs(const UnitAt& at, I32* total) {
     sum_group<W, From, NC, 1>(at, second);
     const ScalePairs s = W::scale_pairs(at.block, at.unit_idx);
     const int8_t* const shift_pairs = at.acts + (436 + at.unit_idx * 4) * NC;
-    TAMIS_UNROLL for (int c = 0; c < NC; ++c)
-      total[c] = add_scaled_pair(total[c], first[c], second[c], scale_pairs_shifted(s, shift_pairs + 4 * c));
+    TAMIS_UNROLL for (int c = 0; c < NC; ++c) total[c] =
+        add_scaled_pair(total[c], first[c], second[c], scale_pairs_shifted(s, shift_pairs + 4 * c));
   } else {
     sum_group<W, From, NC, 0>(at, first);
     sum_group<W, From, NC, 1>(at, second);
