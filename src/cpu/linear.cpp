@@ -25,7 +25,7 @@ constexpr size_t kAheadBytes = size_t{256} << 10, kAheadColumns = 32;
 
 // Panels of an item of work: whole runs of panels that lie together, unless threads would go without.
 size_t chunk_panels(size_t n_panels_in_all, size_t n_columns, size_t n_threads) {
-  const size_t most = n_columns <= kReadingColumns ? kPanelsTogether : kMostPanels;
+  const size_t most = n_columns <= kAheadColumns ? kPanelsTogether : kMostPanels;
   const size_t n = std::clamp<size_t>(n_panels_in_all / (n_threads * 4), 1, most);
   if (n >= kPanelsTogether) return n / kPanelsTogether * kPanelsTogether;
   return n_panels_in_all >= 3 * n_threads * kPanelsTogether ? kPanelsTogether : n;

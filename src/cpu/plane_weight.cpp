@@ -32,8 +32,8 @@ uint8_t* PlaneWeight::step_at(size_t panel, size_t block) const {
   return planes_.data() + blocks_before * type_->plane_block_bytes;
 }
 
-// Up to here a step's reading takes longer than its products, and the machine's own prefetcher does best alone.
-constexpr size_t kFewColumns = 15;
+// Up to here a step's reading takes so much longer than its products that the machine's own prefetcher does best alone.
+constexpr size_t kFewColumns = 4;
 
 void PlaneWeight::multiply_step(const PanelRange& range, size_t block, const Columns& columns, PanelScratch& scratch,
                                 float* tiles) const {
@@ -42,9 +42,10 @@ void PlaneWeight::multiply_step(const PanelRange& range, size_t block, const Col
       columns.packed + (block * columns.n + range.first_column * n_here) * form_block_bytes(column_form());
   for (size_t p = 0; p < range.n_panels; ++p) {
     const size_t panel = range.first_panel + p;
-    // The same step of the next panel, or the next step of the first one, as long as this chunk goes on.
+    // The same step of the next panel, or the next step of the first one; then what this thread will likely go on with.
     const uint8_t* const next = p + 1 < range.n_panels        ? step_at(panel + 1, block)
                                 : block + n_here < n_blocks() ? step_at(range.first_panel, block + n_here)
+                                : panel + 1 < n_panels()      ? step_at(panel + 1, 0)
                                                               : nullptr;
     kernels().multiply_panel[type_->kind]({.planes = step_at(panel, block),
                                            .acts = acts,
