@@ -1,3 +1,4 @@
+// Slabs that grow, and what is cut off them.
 #include "cpu/panel_bytes.h"
 
 #include <algorithm>
