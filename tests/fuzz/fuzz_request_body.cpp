@@ -42,9 +42,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     check(call->request, limits);
     if (call->slot < -1 || call->slot >= limits.n_slots) std::abort();
-    if (!call->messages && !call->text && call->tokens.empty()) std::abort();
-    for (const tamis::TokenId id : call->tokens)
-      if (id < 0 || static_cast<uint32_t>(id) >= limits.n_vocab) std::abort();
+    if (!call->messages && call->prompts.empty()) std::abort();
+    if (call->prompts.size() > GenerationCall::kMaxPrompts) std::abort();
+    for (const GivenPrompt& prompt : call->prompts) {
+      if (!prompt.text && (prompt.tokens.empty() || prompt.tokens.size() > limits.n_ctx)) std::abort();
+      for (const tamis::TokenId id : prompt.tokens)
+        if (id < 0 || static_cast<uint32_t>(id) >= limits.n_vocab) std::abort();
+    }
   }
   if (const auto embeddings = parse_embeddings(*body, limits)) {
     for (const EmbeddingsCall::Input& input : embeddings->inputs)
