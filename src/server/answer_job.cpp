@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "server/request_trace.h"
 
 namespace tamis::server {
 
@@ -91,6 +92,7 @@ AnswerJob::AnswerJob(Setup setup) : setup_(std::move(setup)), n_choices_(setup_.
   const size_t n = setup_.prompts.size() * n_choices_;
   choices_.resize(setup_.is_stream ? 0 : n);
   n_calls_.resize(n);
+  finish_reasons_.resize(n);
   if (setup_.keep) kept_ = setup_.prompts.front();
   if (setup_.plan.parsing != nullptr)
     for (size_t i = 0; i < n; ++i) parsers_.emplace_back(*setup_.plan.parsing);
@@ -249,6 +251,7 @@ void AnswerJob::handle(Event& event, std::string& piece) {
     end_ = openai_finish_reason(choice_end->end);
     if (is_cancelled_) return;
     tell_apart(*choice_end);
+    finish_reasons_[choice_end->choice_idx] = openai_finish_reason(*choice_end);
     if (setup_.is_stream) {
       piece += setup_.format->choice_end(*choice_end);
       return;
@@ -310,6 +313,17 @@ void AnswerJob::note_end(std::string_view how) const {
   facts.queue_ms = report.queue_seconds * 1e3;
   facts.first_token_ms = report.first_token_seconds * 1e3;
   facts.end = how;
+  if (facts.trace != nullptr) {
+    RequestTrace& trace = *facts.trace;
+    trace.model = setup_.model_name;
+    trace.n_prompts = setup_.prompts.size();
+    trace.submitted = submitted_;
+    trace.prompt_seconds = report.prompt_seconds;
+    trace.generate_seconds = report.generate_seconds;
+    const size_t n_told = std::min(finish_reasons_.size(), RequestTrace::kMaxReasons);
+    trace.finish_reasons.assign(finish_reasons_.begin(), finish_reasons_.begin() + static_cast<ptrdiff_t>(n_told));
+    std::ranges::replace(trace.finish_reasons, std::string_view(), how);
+  }
   log_debug("prompt of {} tokens, {} cached: {}", report.n_prompt, report.n_cached, cache_miss_name(report.miss));
 }
 

@@ -35,7 +35,8 @@ class AnswerJob : public std::enable_shared_from_this<AnswerJob> {
     std::shared_ptr<const void> hold;  // on the model (model_shelf.h)
     std::shared_ptr<void> held;        // the bytes of a large answer
     AnswerPlan plan;
-    std::string id;  // of the request, which those of calls are made from
+    std::string id;          // of the request, which those of calls are made from
+    std::string model_name;  // for the request's trace
     // Gets the tokens of the first choice, the only prompt first, when the answer ends; null: nobody wants them. Called
     // by the step thread.
     std::function<void(std::vector<TokenId> tokens)> keep;
@@ -81,6 +82,7 @@ class AnswerJob : public std::enable_shared_from_this<AnswerJob> {
   Setup setup_;
   const uint32_t n_choices_;  // of a prompt
   size_t n_submitted_ = 0;    // prompts; of the input/output thread, once the first one is
+  const std::chrono::steady_clock::time_point submitted_ = std::chrono::steady_clock::now();  // just before
 
   std::vector<TokenId> kept_;  // of the step thread, with keep
 
@@ -98,7 +100,8 @@ class AnswerJob : public std::enable_shared_from_this<AnswerJob> {
   RequestReport total_;                // of those that have ended
   std::optional<ApiError> failure_;    // the first one
   bool has_begun_ = false, is_cancelled_ = false, is_gone_ = false;
-  std::string_view end_ = "stop";  // of the last choice
+  std::string_view end_ = "stop";                 // of the last choice
+  std::vector<std::string_view> finish_reasons_;  // of each choice that has ended; else ""
 };
 
 }  // namespace tamis::server

@@ -71,6 +71,8 @@ class Reply {
   virtual void post(std::function<void()> work) = 0;
 };
 
+struct RequestTrace;
+
 // What the handler finds out about a request, for on_answered(). Of the input/output thread.
 struct RequestFacts {
   std::string owner;   // whose key it is, for the log; "" when none is needed
@@ -78,7 +80,8 @@ struct RequestFacts {
   bool is_generation = false;
   size_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens
   double queue_ms = 0, first_token_ms = 0;
-  std::string end;  // "stop", "length", "failed", "cancelled", …
+  std::string end;                      // "stop", "length", "failed", "cancelled", …
+  std::shared_ptr<RequestTrace> trace;  // null: it is not traced
 };
 
 struct Request {

@@ -160,6 +160,18 @@ std::vector<Row> server_rows(const ServerFigures& server) {
   };
 }
 
+// Whether the collector has what it was meant to get.
+std::vector<Row> trace_rows(const TraceFigures& traces) {
+  constexpr std::string_view kDropped = "tamis_trace_spans_dropped_total",
+                             kHelp = "Spans that no collector has, by why.";
+  return {
+      {"tamis_trace_spans_sent_total", "counter", "Spans that the collector took.", number(traces.n_sent)},
+      {kDropped, "counter", kHelp, number(traces.n_no_room), "reason", "queue_full"},
+      {kDropped, "counter", kHelp, number(traces.n_failed), "reason", "unreachable"},
+      {kDropped, "counter", kHelp, number(traces.n_rejected), "reason", "rejected"},
+  };
+}
+
 // What routers ask for to know how many tokens a model's pool holds.
 void print_cache_info(std::string& out, std::span<const ModelFigures> models, std::span<const std::string> labels) {
   constexpr std::string_view kName = "vllm:cache_config_info";
@@ -274,6 +286,10 @@ std::string Metrics::page(std::span<const ModelFigures> models, const ServerFigu
   print_cache_info(out, models, labels);
   const Group server[] = {{common, server_rows(figures)}};
   print_groups(out, server);
+  if (figures.traces) {
+    const Group traces[] = {{common, trace_rows(*figures.traces)}};
+    print_groups(out, traces);
+  }
 
   {
     const std::lock_guard lock(mutex_);

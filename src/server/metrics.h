@@ -14,6 +14,7 @@
 
 #include "engine/scheduler.h"
 #include "server/http.h"
+#include "server/trace_exporter.h"
 
 namespace tamis::server {
 
@@ -69,6 +70,7 @@ struct ServerFigures {
   bool is_draining = false;
   uint64_t n_access_lines_dropped = 0;  // of the access log
   uint64_t n_log_lines_dropped = 0;     // of the program's own
+  std::optional<TraceFigures> traces;   // none: none are sent
 };
 
 // All member functions may be called from any thread.

@@ -293,10 +293,12 @@ Response Server::metrics_page(const Request&) {
   if (figures.empty()) figures.emplace_back().counts = counts_.get();
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_.page(figures, {.http = http_->stats(),
-                                          .is_draining = is_draining_,
-                                          .n_access_lines_dropped = log_ != nullptr ? log_->n_dropped() : 0,
-                                          .n_log_lines_dropped = n_log_lines_dropped()});
+  ServerFigures server{.http = http_->stats(),
+                       .is_draining = is_draining_,
+                       .n_access_lines_dropped = log_ != nullptr ? log_->n_dropped() : 0,
+                       .n_log_lines_dropped = n_log_lines_dropped()};
+  if (traces_ != nullptr) server.traces = traces_->figures();
+  response.body = metrics_.page(figures, server);
   return response;
 }
 

@@ -11,6 +11,7 @@
 #include "server/answer_plan.h"
 #include "server/embeddings.h"
 #include "server/fields.h"
+#include "server/request_trace.h"
 #include "server/route.h"
 #include "server/sessions.h"
 
@@ -82,6 +83,10 @@ ApiResult<std::shared_ptr<void>> hold_scores(const GenerateRequest& request, siz
   return held;
 }
 
+bool makes_chats(Dialect dialect) {
+  return dialect != Dialect::openai_text && dialect != Dialect::native && dialect != Dialect::ollama_generate;
+}
+
 void send_answer(Reply& reply, const ApiResult<Json>& answer) {
   if (!answer) return reply.send(error_response(answer.error()));
   Response response;
@@ -120,6 +125,9 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
   server->workers_ = std::make_unique<Workers>(server->options_.n_workers);
   const AccessLog log = server->options_.access_log;
   if (log != AccessLog::off) server->log_ = std::make_unique<AccessLogWriter>(log);
+  if (server->options_.trace_sink)
+    server->traces_ = std::make_unique<TraceExporter>(server->options_.trace_sink, server->options_.version,
+                                                      server->options_.trace_limits);
   TAMIS_TRY(server->http_, HttpServer::open(server->options_.http, *server));
   server->http_->run();  // handlers use everything above
   return server;
@@ -206,6 +214,16 @@ Response Server::refusal(int status, std::string_view message) { return error_re
 void Server::on_answered(const Answered& answered) {
   metrics_.on_answered(answered.status);
   if (log_ != nullptr) log_->write(answered, unix_time());
+  if (traces_ != nullptr && answered.facts != nullptr && answered.facts->trace != nullptr) traces_->add(answered);
+}
+
+std::shared_ptr<RequestTrace> Server::begin_trace(const Route& route, const RequestHead& head) const {
+  if (traces_ == nullptr || route.parse == nullptr) return nullptr;
+  auto trace = std::make_shared<RequestTrace>();
+  trace->parent = find_trace_parent(head);
+  if (trace->parent && !trace->parent->is_sampled) return nullptr;  // as whoever began the trace decided
+  trace->operation = makes_chats(route.dialect) ? "chat" : "text_completion";
+  return trace;
 }
 
 bool Server::is_known_host(const RequestHead& head) const {
@@ -279,6 +297,7 @@ void Server::handle(Request request, std::shared_ptr<Reply> reply) {
     allowed.headers.emplace_back("allow", allowed_methods(request.head.path()));
     return reply->send(std::move(allowed));
   }
+  request.facts->trace = begin_trace(*route, request.head);
   if (route->quick != nullptr) return at_seam(*reply, [&] { reply->send((this->*route->quick)(request)); });
   if (is_draining_) return reply->send(refusal(503, "the server is shutting down"));
   if (!has_models()) return reply->send(refusal(503, "the model is being loaded"));
@@ -427,6 +446,7 @@ ApiResult<void> Server::submit(const Route& route, const Request& request, const
   setup.hold = lease.hold;
   setup.plan = std::move(plan);
   setup.id = request.id;
+  setup.model_name = served->alias;
   return std::make_shared<AnswerJob>(std::move(setup))->start();
 }
 

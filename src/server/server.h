@@ -19,6 +19,7 @@
 #include "server/metrics.h"
 #include "server/model_shelf.h"
 #include "server/served_model.h"
+#include "server/trace_exporter.h"
 #include "server/workers.h"
 
 namespace tamis::server {
@@ -31,6 +32,8 @@ struct ServerOptions {
       0;                // a request that waited that long for one of several models is refused; 0 = it waits
   std::string version;  // of the program
   AccessLog access_log = AccessLog::off;
+  TraceSink trace_sink;  // --otlp-endpoint: where spans of requests go; null: there are none
+  TraceLimits trace_limits;
   uint32_t n_workers = 2;
   double request_timeout_seconds = 0;  // from a request's first byte; then its answer ends as it is; 0 = none
   double stuck_after_seconds = 60;     // without a step while requests wait for one: then /health says 503
@@ -93,6 +96,8 @@ class Server : private HttpHandler {
   ApiResult<std::optional<ModelLease>> lease_for(const std::shared_ptr<Job>& job, const Json& body);
   ApiResult<void> submit(const Route& route, const Request& request, const Json& body, const ModelLease& lease,
                          const std::shared_ptr<Reply>& reply);
+  // Where a request that generates stands in its client's trace; null: it has no spans.
+  std::shared_ptr<RequestTrace> begin_trace(const Route& route, const RequestHead& head) const;
   // The salt under which prompts share what was computed, of a key's id and what its client asks for.
   std::string effective_salt(const std::string& tenant, const std::string& asked) const;
   ApiResult<void> check_model_name(const std::string& name, const ServedModel& model) const;
@@ -160,8 +165,9 @@ class Server : private HttpHandler {
   std::shared_ptr<ModelShelf> shelf_;         // guarded; null where there is one
   std::shared_ptr<const ApiKeys> keys_;       // guarded
   std::atomic<bool> is_draining_{false};
-  std::shared_ptr<Sessions> sessions_;    // null: none are kept
-  std::unique_ptr<AccessLogWriter> log_;  // null: none is written
+  std::shared_ptr<Sessions> sessions_;     // null: none are kept
+  std::unique_ptr<AccessLogWriter> log_;   // null: none is written
+  std::unique_ptr<TraceExporter> traces_;  // null: none are sent
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<HttpServer> http_;
 };
