@@ -1,4 +1,4 @@
-// One GET at a time over libcurl; redirects by our own loop (docs/decisions/0002-libcurl.md says why each rule).
+// One transfer at a time over libcurl; redirects by our own loop (docs/decisions/0002-libcurl.md says why each rule).
 #include "cli/http.h"
 
 #include <curl/curl.h>
@@ -112,6 +112,33 @@ struct HttpClient::Transfer {
   static int on_progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return stop_flag() ? 1 : 0; }
 };
 
+struct HttpClient::PostTransfer {
+  uint64_t max_bytes = 0, n_header_bytes = 0;
+  const std::atomic<bool>* stop = nullptr;
+  std::string body;
+
+  static size_t on_header(char*, size_t size, size_t n, void* self) {
+    auto& transfer = *static_cast<PostTransfer*>(self);
+    transfer.n_header_bytes += size * n;
+    return transfer.n_header_bytes <= transfer.max_bytes ? size * n : 0;
+  }
+
+  static size_t on_body(char* data, size_t size, size_t n, void* self) {
+    auto& transfer = *static_cast<PostTransfer*>(self);
+    if (transfer.body.size() + size * n > transfer.max_bytes) return 0;
+    try {
+      transfer.body.append(data, size * n);
+    } catch (const std::bad_alloc&) {
+      return 0;
+    }
+    return size * n;
+  }
+
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    return *static_cast<PostTransfer*>(self)->stop ? 1 : 0;
+  }
+};
+
 HttpClient::HttpClient() {
   [[maybe_unused]] static const CURLcode is_ready = ::curl_global_init(CURL_GLOBAL_DEFAULT);
   handle_ = ::curl_easy_init();
@@ -187,6 +214,45 @@ Result<std::string> HttpClient::get_text(const HttpRequest& request) {
             }));
   static_cast<void>(reply);
   return body;
+}
+
+Result<JsonAnswer> HttpClient::post(const JsonPost& post, const std::string& body, const std::atomic<bool>& stop) {
+  if (handle_ == nullptr) return fail(ErrorCode::out_of_memory, "cannot start an HTTP client");
+  CURL* curl = static_cast<CURL*>(handle_);
+  ::curl_easy_reset(curl);
+  curl_slist* headers = ::curl_slist_append(nullptr, "Content-Type: application/json");
+  headers = ::curl_slist_append(headers, "Expect:");
+  PostTransfer transfer;
+  transfer.max_bytes = post.max_answer_bytes;
+  transfer.stop = &stop;
+  ::curl_easy_setopt(curl, CURLOPT_URL, post.url.c_str());
+  ::curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  ::curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+  ::curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  ::curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);  // no waiting for a name that is still looked up
+  ::curl_easy_setopt(curl, CURLOPT_USERAGENT, "tamis");
+  ::curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(post.timeout.count()));
+  ::curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+  ::curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
+  ::curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  ::curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &PostTransfer::on_header);
+  ::curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+  ::curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &PostTransfer::on_body);
+  ::curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+  ::curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  ::curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &PostTransfer::on_progress);
+  ::curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  const CURLcode code = ::curl_easy_perform(curl);
+  ::curl_slist_free_all(headers);
+  JsonAnswer answer;
+  ::curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer.status);
+  if (code == CURLE_OK) {
+    answer.body = std::move(transfer.body);
+  } else if (answer.status < 200) {
+    if (code == CURLE_ABORTED_BY_CALLBACK) return fail(ErrorCode::cancelled, "stopped");
+    return fail(ErrorCode::network, "{}: {}", escape_for_display(post.url, 300), ::curl_easy_strerror(code));
+  }
+  return answer;
 }
 
 }  // namespace tamis::cli

@@ -1,7 +1,10 @@
-// HTTP GET for downloads, over libcurl: the only file that includes it. Answers are not trusted: every body has a byte
-// limit, nothing is decompressed, redirects are followed by hand and never take the token to another host.
+// HTTP GET for downloads and POST for traces, over libcurl: the only file that includes it. Answers are not trusted:
+// every body has a byte limit, nothing is decompressed, redirects are followed by hand and never take the token to
+// another host.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +28,18 @@ struct HttpReply {
   std::string commit;       // X-Repo-Commit of the first hop; "" when absent
 };
 
+// One POST of JSON.
+struct JsonPost {
+  std::string url;
+  std::chrono::milliseconds timeout{};  // from the connection's beginning to the answer's end
+  uint64_t max_answer_bytes = 0;        // of its body; of its header as many
+};
+
+struct JsonAnswer {
+  long status = 0;
+  std::string body;  // "" when it was too long, or broke off
+};
+
 class HttpClient {
  public:
   // Takes pieces of the body of a 200 or 206 answer. An error ends the transfer and is returned.
@@ -41,9 +56,13 @@ class HttpClient {
   Result<HttpReply> get(const HttpRequest& request, const Sink& sink);
   // A small answer as a string.
   Result<std::string> get_text(const HttpRequest& request);
+  // Follows no redirect. Ends within about a second of `stop`.
+  // Errors: network (no answer in time); cancelled by `stop`.
+  Result<JsonAnswer> post(const JsonPost& post, const std::string& body, const std::atomic<bool>& stop);
 
  private:
   struct Transfer;
+  struct PostTransfer;
   Result<std::string> perform(const HttpRequest& request, const std::string& url, bool with_token, Transfer& transfer);
   void* handle_ = nullptr;
 };

@@ -11,6 +11,7 @@
 #include "base/log_thread.h"
 #include "cli/interrupt.h"
 #include "cli/load_engine.h"
+#include "cli/otlp.h"
 #include "cli/program.h"
 #include "cli/serve_models.h"
 #include "convert/split.h"
@@ -52,6 +53,10 @@ Result<server::ServerOptions> server_options(const Args& args) {
                        : log == "text" || log_level() >= LogLevel::info ? server::AccessLog::text
                                                                         : server::AccessLog::off;
   TAMIS_TRY_STATUS(check_exposure(options.http.host, !options.keys.empty(), args.flag("--insecure")));
+  if (args.has("--otlp-endpoint")) {
+    TAMIS_TRY(const std::string url, otlp_traces_url(args.text("--otlp-endpoint")));
+    options.trace_sink = otlp_sink(url);
+  }
   options.request_timeout_seconds = args.real("--request-timeout");
   if (args.has("--slot-save-bytes") && !args.has("--slot-save-path"))
     return fail(ErrorCode::invalid_argument, "--slot-save-bytes: needs --slot-save-path");

@@ -138,6 +138,12 @@ std::vector<OptionSpec> serve_options() {
               .help = "a line a request on stderr, without anything that users wrote",
               .default_text = "off",
               .choices = {"off", "text", "json"}},
+             {.names = "--otlp-endpoint",
+              .kind = OptionKind::text,
+              .value_name = "URL",
+              .help =
+                  "send OpenTelemetry spans of requests, without texts, to this collector: OTLP over HTTP, JSON, to "
+                  "URL/v1/traces"},
              {.names = "--config",
               .kind = OptionKind::text,
               .value_name = "FILE",

@@ -133,7 +133,7 @@ TraceExporter::~TraceExporter() {
   if (is_joinable)
     thread_.join();
   else
-    thread_.detach();  // in the middle of a warning that nobody reads
+    thread_.detach();  // in a sink that does not end
 }
 
 void TraceExporter::add(const Answered& answered) {
