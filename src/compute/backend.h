@@ -139,8 +139,8 @@ class Backend {
   virtual std::optional<uint64_t> affine_bytes(const AffineShape& shape, uint64_t n_rows) const {
     return weight_bytes(DType::f32, Shape{n_rows, shape.n_in});
   }
-  // Told, while a matrix is taken in, of bytes that its storage will not multiply from: a mapped file's pages can be
-  // given back before the whole matrix is read. Called between parts, by the thread that loads.
+  // Told of bytes that no product will read, between parts of a matrix that is taken in and after many looked-up rows:
+  // a mapped file's pages can be given back. Called by the thread that loads or runs ops, as long as the storage lives.
   using OnTaken = std::function<void(std::span<const std::byte> bytes)>;
   void set_on_taken(OnTaken on_taken) { on_taken_ = std::move(on_taken); }
   // resident_bytes() of the storage that load_weight would make, known without the bytes. Nothing when the number does

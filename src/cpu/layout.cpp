@@ -54,8 +54,9 @@ std::optional<uint64_t> CpuBackend::weight_bytes(DType dtype, const Shape& shape
 Result<std::unique_ptr<WeightStorage>> CpuBackend::load_weight(std::string_view name, DType dtype, const Shape& shape,
                                                                std::span<const std::byte> bytes) {
   TAMIS_TRY_STATUS(check_size(name, dtype, shape, bytes.size()));
-  const auto as_storage = [](auto packed) -> Result<std::unique_ptr<WeightStorage>> {
+  const auto as_storage = [this](auto packed) -> Result<std::unique_ptr<WeightStorage>> {
     if (!packed) return tl::unexpected<Error>(std::move(packed).error());
+    (*packed)->tell_of_lookups(on_taken_);
     return std::unique_ptr<WeightStorage>(*std::move(packed));
   };
   const MatrixForm form = matrix_form(dtype, layout_, activations_);
@@ -90,7 +91,9 @@ std::optional<uint64_t> CpuBackend::affine_bytes(const AffineShape& shape, uint6
 Result<std::unique_ptr<WeightStorage>> CpuBackend::load_table(std::string_view name, DType dtype, const Shape& shape,
                                                               std::span<const std::byte> bytes) {
   TAMIS_TRY_STATUS(check_size(name, dtype, shape, bytes.size()));
-  return std::make_unique<FileWeight>(dtype, shape, bytes.data(), kernels_);
+  auto table = std::make_unique<FileWeight>(dtype, shape, bytes.data(), kernels_);
+  table->tell_of_lookups(on_taken_);
+  return table;
 }
 
 }  // namespace tamis::cpu

@@ -35,13 +35,17 @@ size_t chunk_panels(size_t n_panels_in_all, size_t n_columns, size_t n_threads) 
 
 void CpuBackend::embed_rows(const WeightStorage& table, std::span<const int32_t> ids, float scale, TensorView out) {
   const auto& weight = static_cast<const CpuWeight&>(table);
-  for_ranges(ids.size(), 0, 8 * out.n_cols, [&, scale](size_t begin, size_t end, uint32_t) {
-    for (size_t i = begin; i < end; ++i) {
-      float* const row = out.row(i);
-      weight.decode(static_cast<size_t>(ids[i]), 0, out.n_cols, row);
-      for (size_t k = 0; k < out.n_cols; ++k) row[k] *= scale;
-    }
-  });
+  for (size_t first = 0; first < ids.size(); first += CpuWeight::kLookupsTogether) {
+    const size_t n = std::min(CpuWeight::kLookupsTogether, ids.size() - first);
+    for_ranges(n, 0, 8 * out.n_cols, [&, first, scale](size_t begin, size_t end, uint32_t) {
+      for (size_t i = first + begin; i < first + end; ++i) {
+        float* const row = out.row(i);
+        weight.decode(static_cast<size_t>(ids[i]), 0, out.n_cols, row);
+        for (size_t k = 0; k < out.n_cols; ++k) row[k] *= scale;
+      }
+    });
+    weight.rows_were_looked_up(n);
+  }
 }
 
 // One of each form and order that a group's weights read.

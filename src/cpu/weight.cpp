@@ -30,6 +30,12 @@ void CpuWeight::decode(size_t i, size_t first, size_t n, float* out) const {
   }
 }
 
+void CpuWeight::rows_were_looked_up(size_t n) const {
+  if (!on_looked_up_ || (n_looked_up_ += n) < kLookupsTogether) return;
+  on_looked_up_({rows_, n_out() * row_bytes_});
+  n_looked_up_ = 0;
+}
+
 void CpuWeight::decode_panel(size_t panel_idx, size_t first, size_t n, PanelScratch& scratch) const {
   const size_t n_rows = rows_of_panel(panel_idx);
   for (size_t r = 0; r < n_rows; ++r)

@@ -82,6 +82,12 @@ class CpuWeight : public WeightStorage {
   // Elements [first, first + n) of row i. Requires: both multiples of the type's block length.
   void decode(size_t i, size_t first, size_t n, float* out) const;
 
+  // Tells of the file's rows whenever some more of them were looked up: a mapped file's pages come many at a time, and
+  // would stay. Requires: no product reads them.
+  void tell_of_lookups(Backend::OnTaken tell) { on_looked_up_ = std::move(tell); }
+  void rows_were_looked_up(size_t n) const;
+  static constexpr size_t kLookupsTogether = 4;  // rows, each with up to a megabyte around it
+
   // Of the file.
   const std::byte* row(size_t i) const { return rows_ + i * row_bytes_; }
   size_t row_bytes() const { return row_bytes_; }
@@ -99,6 +105,8 @@ class CpuWeight : public WeightStorage {
   const std::byte* rows_;
   size_t row_bytes_;
   uint32_t block_len_, block_bytes_;
+  Backend::OnTaken on_looked_up_;
+  mutable size_t n_looked_up_ = 0;                                                // since it was told
   void (*decode_)(const uint8_t* blocks, float* out, size_t n_blocks) = nullptr;  // null: the registry's decoder
 };
 

@@ -242,7 +242,7 @@ Result<Model> load_model(const GgufFile& file, Backend& backend, const LoadOptio
   model.warnings = std::move(plan.warnings);
   model.layers.resize(model.hyper.n_layers);
   Loader loader(file, backend, model, is_output_tied(plan), options);
-  backend.set_on_taken([&file](std::span<const std::byte> bytes) { file.give_back(bytes); });
+  backend.set_on_taken([file](std::span<const std::byte> bytes) { file.give_back(bytes); });
   Status added;
   for (size_t i = 0; added && i < plan.tensors.size(); ++i) added = loader.add(plan.tensors[i]);
   backend.set_on_taken(nullptr);

@@ -209,6 +209,31 @@ TEST(CpuBackend, RopeAndElementwise) {
   EXPECT_EQ(bits(same_everywhere(elementwise)), bits(elementwise(*reference)));
 }
 
+// Rows of a packed matrix are looked up in the file's bytes, which nothing else reads: they are told of, and the rows
+// stay what they are.
+TEST(CpuBackend, TellsOfLookedUpRows) {
+  constexpr size_t kRows = 40, kWidth = 64;
+  const std::vector<float> values = random_floats(kRows * kWidth, 3);
+  const auto bytes = std::as_bytes(std::span(values));
+  for (const bool is_table : {false, true}) {
+    const auto backend = make_cpu_backend(nullptr, "");
+    size_t n_told = 0;
+    (*backend)->set_on_taken([&](std::span<const std::byte> told) { n_told += told.size(); });
+    const auto load = is_table ? &Backend::load_table : &Backend::load_weight;
+    const auto weight = ((**backend).*load)("w", DType::f32, Shape{kRows, kWidth}, bytes);
+    ASSERT_TRUE(weight.has_value());
+    (*backend)->set_on_taken(nullptr);
+    EXPECT_EQ(n_told, is_table ? 0 : bytes.size());
+    std::vector<int32_t> ids(17);
+    std::iota(ids.begin(), ids.end(), 20);
+    Matrix out(ids.size(), kWidth, 4);
+    n_told = 0;
+    (*backend)->embed_rows(**weight, ids, 2.0f, out.view());
+    EXPECT_EQ(n_told, 4 * bytes.size());
+    for (size_t i = 0; i < out.values.size(); ++i) ASSERT_EQ(out.values[i], 2.0f * values[20 * kWidth + i]) << i;
+  }
+}
+
 TEST(CpuBackend, RefusesWhatDoesNotFit) {
   const auto backend = make_cpu_backend();
   const std::vector<std::byte> bytes(64);
