@@ -193,6 +193,7 @@ Status Pass::layer(uint32_t i) {
 Result<std::vector<float>> Pass::logits() {
   if (batch_.keeps_all_rows) {
     backend_.rms_norm(x_, model_.output_norm.data(), hyper_.norm_eps, normed_);
+    TAMIS_TRY_STATUS(backend_.finish());  // whoever keeps them gets nothing of a step that failed, as on_logits
     show("output_norm", -1, normed_);
     keep_wanted_rows();
   }
@@ -212,7 +213,9 @@ Result<std::vector<float>> Pass::logits() {
     show("logits", -1, out);
     const std::span<float> rows = std::span(values).first(out.size());
     backend_.download(out, rows);
-    if (batch_.on_logits) TAMIS_TRY_STATUS(batch_.on_logits(first, rows));
+    if (!batch_.on_logits) continue;
+    TAMIS_TRY_STATUS(backend_.finish());
+    TAMIS_TRY_STATUS(batch_.on_logits(first, rows));
   }
   return batch_.on_logits ? std::vector<float>() : std::move(values);
 }
