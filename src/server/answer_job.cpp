@@ -100,6 +100,7 @@ AnswerJob::AnswerJob(Setup setup) : setup_(std::move(setup)), n_choices_(setup_.
   Response head;
   head.content_type = setup_.format->content_type();
   head.headers.emplace_back("cache-control", "no-cache");
+  head.held = std::move(setup_.held);
   setup_.reply->start_stream(std::move(head), setup_.format->ping());
 }
 
@@ -122,25 +123,30 @@ ApiResult<void> AnswerJob::submit_next() {
   const auto model = setup_.model.lock();
   if (!model) return refused(503, "the server is shutting down");
   GenerateRequest request = setup_.request;
-  request.prompt = std::move(setup_.prompts[n_submitted_]);
+  request.prompt = setup_.prompts[n_submitted_];
   if (setup_.deadline) {
     const std::chrono::duration<double> left = *setup_.deadline - std::chrono::steady_clock::now();
     if (left.count() <= 0) return refused(503, "the request's time is over");
     request.time_limit_seconds = left.count();
   }
   const auto id = model->scheduler->submit(std::move(request), next_listener());
-  if (!id) return tl::unexpected<ApiError>(from_failure(id.error()));
+  if (!id) {
+    is_queue_full_ = id.error().is_busy;
+    return tl::unexpected<ApiError>(from_failure(id.error()));
+  }
   const std::lock_guard lock(mutex_);
   running_.push_back(*id);
   return {};
 }
 
 void AnswerJob::submit_more() {
-  while (!is_over() && n_submitted_ < setup_.prompts.size() && n_submitted_ - n_ended_ < setup_.n_at_once) {
+  while (!is_over() && !is_queue_full_ && n_submitted_ < setup_.prompts.size() &&
+         n_submitted_ - n_ended_ < setup_.n_at_once) {
     const size_t n_before = n_submitted_;
     const auto submitted = submit_next();
     if (submitted) continue;
     n_submitted_ = n_before;
+    if (is_queue_full_ && n_ended_ < n_submitted_) return;
     give_up(submitted.error());
     if (n_ended_ == n_submitted_) finish("");
   }
@@ -264,6 +270,7 @@ void AnswerJob::handle(Event& event, std::string& piece) {
 }
 
 void AnswerJob::handle(PromptEnd& end) {
+  is_queue_full_ = false;
   if (n_ended_++ == 0) {
     total_ = end.report;
   } else {

@@ -1,6 +1,6 @@
 // One call that generates: hears the scheduler's events on its thread, turns them into the dialect's bytes on the
-// input/output thread. Between scheduler and reply. Each of its prompts is a request of the scheduler, a few at a time;
-// where one fails, all end.
+// input/output thread. Between scheduler and reply. Each of its prompts is a request of the scheduler, a few at a time,
+// fewer where the queue is full; where one fails, all end.
 #pragma once
 
 #include <chrono>
@@ -100,6 +100,7 @@ class AnswerJob : public std::enable_shared_from_this<AnswerJob> {
   RequestReport total_;                // of those that have ended
   std::optional<ApiError> failure_;    // the first one
   bool has_begun_ = false, is_cancelled_ = false, is_gone_ = false;
+  bool is_queue_full_ = false;                    // the last prompt was not taken, until one before it ends
   std::string_view end_ = "stop";                 // of the last choice
   std::vector<std::string_view> finish_reasons_;  // of each choice that has ended; else ""
 };

@@ -27,7 +27,7 @@ struct HttpOptions {
   uint32_t max_connections = 1024;                   // in all; one more is told 503 at once
   uint32_t max_connections_per_ip = 64;              // 0 = no such cap; IPv6: of a /64 network
   uint64_t max_waiting_bytes = uint64_t{512} << 20;  // of all request bodies in memory, handled ones too; then 503
-  uint64_t max_unsent_bytes = uint64_t{1} << 20;     // of a stream; a reader that falls further back is dropped
+  uint64_t max_unsent_bytes = uint64_t{1} << 20;  // of a stream, beside its largest piece; else its reader is dropped
 
   Milliseconds head_time{10000};  // from a request's first byte (or the connection's start) to the end of its header
   Milliseconds idle_time{60000};  // between requests

@@ -376,6 +376,7 @@ void Connection::send(uint64_t serial, Response response) {
 void Connection::start_stream(uint64_t serial, Response response, std::string ping) {
   if (!is_current(serial) || answer_.is_stream) return;
   answer_.is_stream = true;
+  answer_.held = std::move(response.held);
   answer_.stream_head = std::move(response);
   answer_.ping = std::move(ping);
   if (answer_.ping.empty()) return;
@@ -394,10 +395,11 @@ void Connection::queue_piece(const std::string& piece) {
 
 void Connection::write(uint64_t serial, const std::string& piece) {
   if (!is_current(serial) || !answer_.is_stream) return;
-  if (n_unsent_ > hub_.options.max_unsent_bytes) {
+  if (n_unsent_ > hub_.options.max_unsent_bytes + answer_.n_largest) {  // what came at once is not its reader's fault
     ++hub_.n_dropped_readers;
     return drop();
   }
+  answer_.n_largest = std::max<uint64_t>(answer_.n_largest, piece.size());
   queue_piece(piece);
   if (ping_at_ != Clock::time_point::max()) ping_at_ = Clock::now() + hub_.options.ping_time;
 }

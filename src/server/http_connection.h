@@ -84,6 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     int status = 0;
     Response stream_head;
     std::shared_ptr<void> held;  // Response::held
+    uint64_t n_largest = 0;      // bytes of a stream's pieces
     std::string ping, id, method, path;
     std::function<void()> gone;
     Clock::time_point arrived{};

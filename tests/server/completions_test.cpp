@@ -136,6 +136,25 @@ TEST_F(Completions, ManyPromptsGoThroughAShortQueue) {
   EXPECT_EQ(text_at(choices_of(answer)[3], "text"), text_at(choices_of(answer)[103], "text"));
 }
 
+// A prompt for which the queue has no room waits until one before it has ended; it does not end those that run.
+TEST_F(Completions, PromptsOfAListWaitForRoom) {
+  SchedulerOptions scheduling;
+  scheduling.max_seqs = 2;
+  scheduling.max_queue = 8;
+  scheduling.max_queue_per_tenant = 1;
+  start({}, scheduling);
+  const auto stopper = hold_steps(*model_->scheduler);
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_queued == 0; }));
+  Client client(server_->port());
+  ASSERT_TRUE(client.send(
+      json_post(kCompletions, R"({"prompt":["a","b","c","d","e"],"max_tokens":2,"temperature":0,"ignore_eos":true})")));
+  ASSERT_TRUE(eventually([&] { return model_->scheduler->stats().n_refused == 1; }));
+  stopper->let_go();
+  const HttpAnswer answer = client.answer();
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(choices_of(json_of(answer)).size(), 5U);
+}
+
 TEST_F(Completions, StreamsOfSeveralPromptsTellWhoseAPieceIs) {
   start();
   for (const std::string& more : {std::string(), std::string(R"(,"echo":true)"),
@@ -206,6 +225,20 @@ TEST_F(Completions, AnEchoedPromptIsScored) {
   EXPECT_EQ(text_at(first_choice(text), "text"), "Hello world");
   EXPECT_EQ(text_at(first_choice(complete(R"("Hello")", R"("max_tokens":0)")), "text"), "");
   EXPECT_EQ(text_at(first_choice(complete(R"("Hello")", R"("max_tokens":0,"echo":true)")), "text"), "Hello");
+}
+
+// Log-probabilities of a long prompt come at once, more than a stream's reader may otherwise fall back.
+TEST_F(Completions, ALongScoredPromptIsNoReadersFault) {
+  n_ctx_train_ = 4096;
+  start();
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < 4000; ++i) prompt.push_back(i * 7 % 256);
+  const HttpAnswer streamed =
+      post(kCompletions,
+           fmt::format(R"({{"prompt":[{}],"max_tokens":0,"echo":true,"logprobs":20,"stream":true}})", joined(prompt)));
+  EXPECT_GT(streamed.body.size(), size_t{2} << 20);
+  EXPECT_TRUE(streamed.is_whole);
+  EXPECT_EQ(event_data(streamed.body).back(), "[DONE]");
 }
 
 TEST_F(Completions, TokensThatAreNoTextAreNamedByTheirBytes) {
