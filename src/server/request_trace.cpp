@@ -96,7 +96,7 @@ std::string error_type(const TracedRequest& request) {
 
 Json attributes_of(const TracedRequest& request) {
   const RequestFacts& facts = request.facts;
-  const RequestTrace& trace = *facts.trace;
+  const RequestTrace& trace = request.trace;
   Attributes out;
   out.text("gen_ai.operation.name", trace.operation).text("gen_ai.provider.name", "tamis");
   out.text("gen_ai.request.id", request.id).text("http.request.method", request.method);
