@@ -1,7 +1,7 @@
 // The pool's protocol. The caller writes loop_, sets kOpen in n_inside_ and raises signal_. A worker enters by adding 1
-// to n_inside_ while kOpen is set, takes ranges from the queues, its own first, and leaves by subtracting 1. The
-// caller takes ranges too, then clears kOpen (nobody can enter any more) and waits until nobody is inside. A worker
-// that is still asleep by then is not waited for.
+// to n_inside_ while kOpen is set, takes ranges from the queues, its own first, then those of its node, and leaves by
+// subtracting 1. The caller takes ranges too, then clears kOpen (nobody can enter any more) and waits until nobody is
+// inside. A worker that is still asleep by then is not waited for.
 #include "base/thread_pool.h"
 
 #include <pthread.h>
@@ -144,13 +144,17 @@ void ThreadPool::run_ranges(uint32_t thread_idx, Ahead& ahead) {
   const Loop loop = loop_;
   if (!loop.ahead.empty()) ahead = loop.ahead[thread_idx];
   const size_t own = own_queue_[thread_idx], n_queues = places_.size();
+  const Place& place = places_[own];
+  const auto queue_at = [&place, first = own - place.part, n_queues](size_t i) {  // those of its node first
+    return i < place.n_parts ? first + (place.part + i) % place.n_parts : (first + i) % n_queues;
+  };
   auto stop = [this, n_queues](Failure failure) {
     failure_.store(failure, std::memory_order_relaxed);
     for (size_t i = 0; i < n_queues; ++i) queues_[i].next.store(queues_[i].end, std::memory_order_relaxed);
   };
   try {
     for (size_t i = 0; i < n_queues; ++i) {
-      Queue& queue = queues_[(own + i) % n_queues];
+      Queue& queue = queues_[queue_at(i)];
       for (ItemRange range = take(queue, loop.grain); range.begin < range.end; range = take(queue, loop.grain))
         loop.call(loop.context, range.begin, range.end, thread_idx);
     }

@@ -101,6 +101,24 @@ TEST(ThreadPool, AThreadBeginsWithItsNodesShare) {
   EXPECT_EQ(first[1], items_of_node(topology.nodes, 100, 1, 1).begin);
 }
 
+// Node 0 has items 0 to 3, two for each of its threads 0 and 1; all but thread 1 stay in the item they begin with.
+TEST(ThreadPool, AThreadHelpsItsOwnNodeFirst) {
+  const auto pool = ThreadPool::create(4, nodes_of({1, 1}));
+  std::vector<size_t> taken;  // by thread 1
+  std::atomic<size_t> n_taken{0};
+  const Status status = pool->parallel_for(8, 1, [&](size_t begin, size_t, uint32_t thread_idx) {
+    if (thread_idx == 1) {
+      taken.push_back(begin);
+      ++n_taken;
+    }
+    while (thread_idx != 1 && n_taken < 3) std::this_thread::yield();
+  });
+  EXPECT_TRUE(status.has_value());
+  ASSERT_GE(taken.size(), 3u);
+  taken.resize(3);
+  EXPECT_EQ(taken, (std::vector<size_t>{2, 3, 1}));
+}
+
 TEST(ThreadPool, SharesAreWhatThreadsBeginWith) {
   for (const uint32_t n_threads : {1u, 2u, 3u, 8u}) {
     const auto pool = ThreadPool::create(n_threads);
