@@ -1,7 +1,7 @@
 // What this machine can do at most, to set beside an engine's speed: the best of three read loops over 2 GiB, the
-// length of a clock cycle (from a chain of dependent adds: virtual machines hide the counters), and multiply-adds of
-// bytes a cycle, by a bare loop and by the Q4_K kernel on data in the nearest cache. usage: bench_machine [THREADS] one
-// JSON line
+// length of a clock cycle (from a chain of dependent adds: virtual machines hide the counters), multiply-adds of bytes
+// a cycle, by a bare loop and by the Q4_K kernel on data in the nearest cache, and what a parallel loop costs beyond
+// its items. usage: bench_machine [THREADS]           one JSON line
 //        bench_machine [THREADS] --serve   a line for every line on stdin, so that bench/peers can ask between its runs
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -20,6 +20,7 @@
 
 #include "base/env.h"
 #include "base/rng.h"
+#include "base/thread_pool.h"
 #include "base/topology.h"
 #include "cpu/dispatch.h"
 #include "cpu/planes.h"
@@ -85,7 +86,10 @@ uint64_t read_with_prefetch(const uint8_t* p, size_t n) {
 class Machine {
  public:
   Machine(size_t n_threads, const KernelTable& kernels)
-      : n_threads_(n_threads), kernels_(kernels), data_(huge(kReadBytes)) {
+      : n_threads_(n_threads),
+        kernels_(kernels),
+        pool_(ThreadPool::create(static_cast<uint32_t>(n_threads))),
+        data_(huge(kReadBytes)) {
     timed(n_threads, [&](size_t i) { std::memset(data_.get() + i * part(), 1, part()); });
     Rng rng(1);
     type_ = plane_type(DType::q4_k);
@@ -100,7 +104,7 @@ class Machine {
   }
 
   std::string measure() {
-    double sum = 0, prefetch = 0, find = 0, bare = 0, kernel = 0, hertz = 0;
+    double sum = 0, prefetch = 0, find = 0, bare = 0, kernel = 0, hertz = 0, loop_s = 1;
     for (int pass = 0; pass < kPasses; ++pass) {
       sum = std::max(sum, read([&](const uint8_t* p, size_t n) {
                        return kernels_.read_loop(reinterpret_cast<const uint64_t*>(p), n / 8);
@@ -112,14 +116,15 @@ class Machine {
       hertz = std::max(hertz, clock_rate());
       bare = std::max(bare, bare_macs());
       kernel = std::max(kernel, kernel_macs());
+      loop_s = std::min(loop_s, loop_overhead());
     }
     const double per_cycle = hertz * static_cast<double>(n_threads_);
     return fmt::format(
         "{{\"threads\":{},\"target\":\"{}\",\"read_sum\":{:.4g},\"read_prefetch\":{:.4g},\"read_memchr\":{:.4g},"
         "\"read_best\":{:.4g},\"hertz\":{:.4g},\"int8_macs_per_s\":{:.4g},\"int8_macs_per_cycle\":{:.2f},"
-        "\"q4_k_macs_per_s\":{:.4g},\"q4_k_macs_per_cycle\":{:.2f},\"q4_k_share\":{:.3f}}}",
+        "\"q4_k_macs_per_s\":{:.4g},\"q4_k_macs_per_cycle\":{:.2f},\"q4_k_share\":{:.3f},\"loop_overhead_s\":{:.3g}}}",
         n_threads_, kernels_.name, sum, prefetch, find, std::max({sum, prefetch, find}), hertz, bare, bare / per_cycle,
-        kernel, kernel / per_cycle, kernel / bare);
+        kernel, kernel / per_cycle, kernel / bare, loop_s);
   }
 
  private:
@@ -172,8 +177,24 @@ class Machine {
     return static_cast<double>(kPanels * kBlocks * 256 * kPanelRows * kColumns * n_threads_) / seconds;
   }
 
+  // What a loop takes beyond its items, one of two microseconds for each thread: a token pays it five times a layer.
+  double loop_overhead() {
+    constexpr int kLoops = 500;
+    constexpr double kItemSeconds = 2e-6;
+    const auto start = Clock::now();
+    for (int i = 0; i < kLoops; ++i) {
+      const Status done = pool_->parallel_for(n_threads_, 1, [](size_t, size_t, uint32_t) {
+        for (const auto begin = Clock::now(); seconds_since(begin) < kItemSeconds;) {
+        }
+      });
+      if (!done) return 1;
+    }
+    return seconds_since(start) / kLoops - kItemSeconds;
+  }
+
   size_t n_threads_;
   const KernelTable& kernels_;
+  std::unique_ptr<ThreadPool> pool_;
   Bytes data_;
   std::atomic<uint64_t> sink_{0};
   const PlaneType* type_ = nullptr;
