@@ -192,7 +192,8 @@ void CpuBackend::run_groups(std::span<LinearGroup> groups, const Activation* act
     }
   };
   std::span<const ThreadPool::Ahead> ahead;
-  if (n_columns <= kAheadColumns) ahead = follow_course(parts, n_items, chunk);
+  // Which experts a token takes is not known before: theirs are not followed.
+  if (n_columns <= kAheadColumns && groups.size() == 1) ahead = follow_course(parts, n_items, chunk);
   for_ranges(n_items, is_reading ? 0 : 1, item_cost, run, ahead);
 }
 

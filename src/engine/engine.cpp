@@ -91,9 +91,6 @@ Result<std::shared_ptr<const Engine>> Engine::load(const GgufFile& file, std::un
     engine->model_.warnings.push_back(
         fmt::format("context of {} tokens is longer than the {} the model was trained for", engine->n_ctx_, n_train));
   }
-  const bool is_multiplied = engine->model_.output.weight == nullptr;
-  if (!is_multiplied || !engine->model_.token_embd.weight->reads_file())
-    engine->lookup_table_ = engine->model_.file.find_tensor("token_embd.weight");
   engine->backend_ = std::move(backend);
   return engine;
 }
@@ -116,18 +113,7 @@ Result<std::vector<float>> Engine::forward(const Batch& batch, const Probe& prob
     return fail(ErrorCode::io, "{}: the file changed its size while it was in use",
                 escape_for_display(model_.file.path(), 4096));
   }
-  auto logits = run_step(batch, probe, expert_probe);
-  give_back_rows(batch.tokens.size());
-  return logits;
-}
-
-// Every row looked up maps a page and its neighbours; in the end the whole table would count as this process's memory.
-void Engine::give_back_rows(size_t n_tokens) const {
-  constexpr size_t kRowsKept = 64;
-  n_looked_up_ += n_tokens;
-  if (lookup_table_ == nullptr || n_looked_up_ < kRowsKept) return;
-  model_.file.give_back(*lookup_table_);
-  n_looked_up_ = 0;
+  return run_step(batch, probe, expert_probe);
 }
 
 Result<std::vector<float>> Engine::run_step(const Batch& batch, const Probe& probe,

@@ -71,7 +71,6 @@ class Engine {
  private:
   Engine() = default;
   Result<std::vector<float>> run_step(const Batch& batch, const Probe& probe, const ExpertProbe& expert_probe) const;
-  void give_back_rows(size_t n_tokens) const;
 
   Model model_;
   std::unique_ptr<Backend> backend_;
@@ -80,8 +79,6 @@ class Engine {
   uint32_t n_ctx_ = 0, n_batch_ = 0;
   uint64_t kv_bytes_ = 0;
   KvTypes kv_types_;
-  const GgufTensor* lookup_table_ = nullptr;  // the embedding, where its rows come from the mapped file
-  mutable size_t n_looked_up_ = 0;            // rows of it since its pages were last given back
   mutable std::mutex stepping_, parsing_;
   mutable std::optional<Result<ChatTemplate>> template_;
 };
