@@ -99,7 +99,7 @@ class AnswerFormat {
   // choices, then end or failed. "" sends nothing.
   virtual std::string begin(size_t /*n_cached*/) { return ""; }
   // With scores_prompt, before a token of that prompt's choices: its tokens from the second one on, several at a time.
-  virtual void prompt_scores(size_t /*prompt_idx*/, std::vector<TokenScore> /*scores*/) {}
+  virtual void prompt_scores(size_t /*prompt_idx*/, std::vector<TokenScore>&& /*scores*/) {}
   virtual std::string token(const AnswerToken& token) = 0;
   virtual std::string choice_end(const AnswerEnd& end) = 0;
   virtual std::string end(const RequestReport& report) = 0;

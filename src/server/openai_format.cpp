@@ -74,7 +74,7 @@ class OpenAiFormat : public AnswerFormat {
   OpenAiFormat(Dialect dialect, AnswerFacts facts)
       : AnswerFormat(std::move(facts)), is_chat_(dialect == Dialect::openai_chat), scores_(facts_.echoes.size()) {}
 
-  void prompt_scores(size_t prompt_idx, std::vector<TokenScore> scores) override {
+  void prompt_scores(size_t prompt_idx, std::vector<TokenScore>&& scores) override {
     std::move(scores.begin(), scores.end(), std::back_inserter(scores_[prompt_idx]));
   }
 
