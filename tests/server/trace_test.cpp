@@ -432,9 +432,10 @@ TEST(TraceExporter, ItsEndSendsWhatWaitsButWaitsForNobodyLong) {
     for (int i = 0; i < 3; ++i) exporter.add(Ended().answered());
   }
   EXPECT_EQ(collector.spans().size(), 3U);
-  std::atomic<bool> was_told{false};
+  std::atomic<bool> has_begun{false}, was_told{false};
   {
     const auto never = [&](const std::string&, const std::atomic<bool>& is_over) -> Result<std::string> {
+      has_begun = true;
       while (!is_over) std::this_thread::sleep_for(milliseconds(1));
       was_told = true;
       return fail(ErrorCode::cancelled, "stopped");
@@ -443,6 +444,7 @@ TEST(TraceExporter, ItsEndSendsWhatWaitsButWaitsForNobodyLong) {
     limits.last_words = milliseconds(1);
     TraceExporter exporter(never, "1", limits);
     for (int i = 0; i < 3; ++i) exporter.add(Ended().answered());
+    ASSERT_TRUE(eventually([&] { return has_begun.load(); }));
   }
   EXPECT_TRUE(was_told);
 }
