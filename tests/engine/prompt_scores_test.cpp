@@ -66,19 +66,11 @@ std::shared_ptr<ScoreCollector> submit(Scheduler& scheduler, GenerateRequest req
 
 // All tokens in one forward that hands out all logits; the arithmetic of a distribution on them.
 std::vector<TokenScore> plain_scores(const Engine& engine, const std::vector<TokenId>& prompt) {
-  KvCache cache = engine.model().make_cache(engine.kv_types());
-  std::vector<KvSlot> slots;
-  std::vector<uint32_t> rows;
-  for (uint32_t i = 0; i < prompt.size(); ++i) {
-    slots.push_back({&cache, i});
-    rows.push_back(i);
-  }
-  const auto logits = engine.forward({.tokens = prompt, .slots = slots, .logits_rows = rows});
-  EXPECT_TRUE(logits);
+  const std::vector<float> logits = test::plain_logits(engine, prompt);
   const size_t n_vocab = engine.model().n_vocab();
   std::vector<TokenScore> out;
   for (size_t i = 0; i + 1 < prompt.size(); ++i) {
-    const auto row = std::span(*logits).subspan(i * n_vocab, n_vocab);
+    const auto row = std::span(logits).subspan(i * n_vocab, n_vocab);
     const auto logprob = [&](TokenId id) {
       return TokenLogprob{id, static_cast<float>(-negative_log_likelihood(row, static_cast<size_t>(id)))};
     };

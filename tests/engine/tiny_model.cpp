@@ -132,6 +132,19 @@ std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr
   return *std::move(engine);
 }
 
+std::vector<float> plain_logits(const Engine& engine, const std::vector<TokenId>& prompt) {
+  KvCache cache = engine.model().make_cache(engine.kv_types());
+  std::vector<KvSlot> slots;
+  std::vector<uint32_t> rows;
+  for (uint32_t i = 0; i < prompt.size(); ++i) {
+    slots.push_back({&cache, i});
+    rows.push_back(i);
+  }
+  auto logits = engine.forward({.tokens = prompt, .slots = slots, .logits_rows = rows});
+  EXPECT_TRUE(logits);
+  return logits ? *std::move(logits) : std::vector<float>(prompt.size() * engine.model().n_vocab());
+}
+
 std::string too_ambiguous_grammar() {
   std::string body = "(\"a\" root?)";
   for (int i = 0; i < 40; ++i) body = "(" + body + "){0,9}";

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -33,6 +34,9 @@ std::string write_tiny_model(const TinyModel& model = {});
 // Loads it. Aborts the test program when that fails.
 std::shared_ptr<const Engine> load_tiny(const std::string& path, std::unique_ptr<Backend> backend,
                                         const EngineOptions& options = {});
+
+// Logits [prompt, n_vocab] of all tokens in one forward, without a scheduler.
+std::vector<float> plain_logits(const Engine& engine, const std::vector<TokenId>& prompt);
 
 // GBNF of answers "aaa…" that can be read in so many ways that a matcher gives up after a few tokens.
 std::string too_ambiguous_grammar();

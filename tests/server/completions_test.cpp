@@ -45,19 +45,11 @@ class Completions : public ServerTest {
   // What a plain forward of the tokens says of those from the second one on.
   std::vector<double> plain_logprobs(const std::vector<TokenId>& prompt) const {
     const Engine& engine = *model_->engine;
-    KvCache cache = engine.model().make_cache(engine.kv_types());
-    std::vector<KvSlot> slots;
-    std::vector<uint32_t> rows;
-    for (uint32_t i = 0; i < prompt.size(); ++i) {
-      slots.push_back({&cache, i});
-      rows.push_back(i);
-    }
-    const auto logits = engine.forward({.tokens = prompt, .slots = slots, .logits_rows = rows});
-    EXPECT_TRUE(logits);
+    const std::vector<float> logits = test::plain_logits(engine, prompt);
     const size_t n_vocab = engine.model().n_vocab();
     std::vector<double> out;
     for (size_t i = 0; i + 1 < prompt.size(); ++i)
-      out.push_back(static_cast<float>(-negative_log_likelihood(std::span(*logits).subspan(i * n_vocab, n_vocab),
+      out.push_back(static_cast<float>(-negative_log_likelihood(std::span(logits).subspan(i * n_vocab, n_vocab),
                                                                 static_cast<size_t>(prompt[i + 1]))));
     return out;
   }

@@ -9,12 +9,13 @@
 //                            products are added, so that the sums of a group fit 16 bits
 //   kSigned                  codes are signed bytes
 //   kHasNarrowSums           sums of a group fit 16 bits as they are: codes of at most 4 bits (see kMostMagnitude)
+//   kIsCheap                 two instructions unpack 128 codes (see kUnpacksInRegisters)
 //   kFactor                  what d is multiplied by; a power of two, hence exact
 
 namespace tamis::cpu::TAMIS_TARGET {
 
 struct SuperDefaults {
-  static constexpr bool kIsCheap = false;  // see kUnpacksInRegisters
+  static constexpr bool kIsCheap = false;
   static constexpr int kOffset = 0, kNarrowStart = 0;
   static constexpr bool kSigned = false, kSignedScale = false, kHasScale = true, kHasNarrowSums = false;
   static constexpr bool kHasMin = false;         // y = d · Σ − dmin · Σ mins

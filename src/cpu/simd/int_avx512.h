@@ -30,9 +30,9 @@ constexpr int kTileColumns = 16;  // the rows of a tile register
 constexpr int kTileColumns = 8;
 #endif
 constexpr bool kWideSums = true;
+// Scales of two groups multiply their sums in one instruction, where those fit 16 bits.
 #define TAMIS_PAIRS_GROUPS
-constexpr bool kPairsGroups =
-    true;  // scales of two groups multiply their sums in one instruction, where those fit 16 bits
+constexpr bool kPairsGroups = true;
 constexpr int kSignedBias = 128;  // signed codes go into products as unsigned + 128
 constexpr uint64_t kSignedFlip = 0x8080808080808080;
 constexpr int kPrefetchAhead = 0;  // Zen 4's own prefetcher follows the stream at 90-99 %; prefetches slow it down
